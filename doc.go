@@ -1,0 +1,2 @@
+// Package idem makes an effect happen at most once per (tenant, operation, key).
+package idem
