@@ -1,0 +1,30 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-race prove local-up local-status local-down
+
+GO       ?= go
+BACKENDS := $(GO) run ./localstack
+
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## the payment function on the Lambda runtime emulator: killed, timed out, redelivered, and every order charged once
+	$(BACKENDS) exec -- $(GO) run ./examples/payment/demo
+
+test: ## everything that is tested, in every module, with an engine that this machine can run
+	$(GO) vet ./...
+	$(BACKENDS) exec -- $(GO) test ./...
+
+test-race: ## the same under the race detector, without the exploration of the protocol
+	$(BACKENDS) exec -- $(GO) test -race -skip TestExplore ./...
+
+prove: ## the exploration of the protocol in its larger scopes too: some minutes, 5 GB
+	IDEM_EXPLORE=long $(GO) test -timeout 60m -run TestExplore -v .
+
+local-up: ## start the engine in the background: eval "$$(make -s local-up)"
+	@$(BACKENDS) up
+
+local-status: ## what runs
+	@$(BACKENDS) status
+
+local-down: ## stop it
+	@$(BACKENDS) down
