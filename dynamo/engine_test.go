@@ -1,0 +1,304 @@
+package dynamo_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/idem-go/idem"
+	"github.com/idem-go/idem/dynamo"
+	"github.com/idem-go/idem/idemtest"
+	"github.com/idem-go/idem/internal/sam"
+)
+
+// engine is a running DynamoDB-compatible server.
+type engine struct{ name, url string }
+
+// eachEngine runs f on every engine of IDEM_TEST_DYNAMODB ("name=url,..."). What IDEM_TEST_REQUIRE names must be there.
+func eachEngine(t *testing.T, f func(t *testing.T, e engine)) {
+	engines, kms := endpoints("IDEM_TEST_DYNAMODB"), endpoints("IDEM_TEST_KMS")
+	for _, name := range strings.FieldsFunc(os.Getenv("IDEM_TEST_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }) {
+		if engines[name] == "" && kms[name] == "" {
+			t.Fatalf("IDEM_TEST_REQUIRE asks for %s, which is not in IDEM_TEST_DYNAMODB", name)
+		}
+	}
+	if len(engines) == 0 {
+		t.Skip("IDEM_TEST_DYNAMODB names no engine: run make test")
+	}
+	for _, name := range slices.Sorted(maps.Keys(engines)) {
+		t.Run(name, func(t *testing.T) { f(t, engine{name, engines[name]}) })
+	}
+}
+
+// endpoints reads NAME=URL,...; a bare URL is called "endpoint".
+func endpoints(variable string) map[string]string {
+	m := make(map[string]string)
+	for e := range strings.SplitSeq(os.Getenv(variable), ",") {
+		if e = strings.TrimSpace(e); e == "" {
+			continue
+		}
+		name, url, named := strings.Cut(e, "=")
+		if !named || strings.Contains(name, "://") {
+			name, url = "endpoint", e
+		}
+		m[name] = url
+	}
+	return m
+}
+
+// client has a transport of its own, to which faults can be added.
+func (e engine) client(faults *faults) *dynamodb.Client { return clientOf(e.url, faults) }
+
+// table makes a table as template.yaml has it, and deletes it in the end.
+func (e engine) table(t *testing.T) string {
+	t.Helper()
+	template, err := os.ReadFile("../template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "idem-test-" + rand.Text()
+	client := e.client(nil)
+	if err := sam.Create(t.Context(), client, name, template); err != nil {
+		t.Fatalf("create table: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+			t.Logf("delete table: %v", err)
+		}
+	})
+	return name
+}
+
+// open returns a store as another process would have it.
+func (e engine) open(t testing.TB, table string) *breakable {
+	t.Helper()
+	f := &faults{}
+	client := e.client(f)
+	s, err := dynamo.New(client, table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Generation(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &breakable{Store: s, client: client, table: table, faults: f}
+}
+
+// breakable is a store with what the suite can use beyond the contract.
+type breakable struct {
+	*dynamo.Store
+	client *dynamodb.Client
+	table  string
+	faults *faults
+}
+
+var (
+	_ idemtest.Meddler = (*breakable)(nil)
+	_ idemtest.Breaker = (*breakable)(nil)
+)
+
+func (b *breakable) Break(n int, applied bool) {
+	b.faults.set(func(i int, r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		switch {
+		case i >= n:
+			return next.RoundTrip(r)
+		case applied:
+			return lose(r, next)
+		}
+		return nil, errors.New("connection reset by peer")
+	})
+}
+
+func (b *breakable) Meddle(ctx context.Context, id idem.ID, what idemtest.Unknown) error {
+	in := &dynamodb.UpdateItemInput{
+		TableName:                 &b.table,
+		Key:                       keyOf(id),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":x": &types.AttributeValueMemberN{Value: "2"}},
+	}
+	switch what {
+	case idemtest.UnknownFormat:
+		in.UpdateExpression = aws.String("SET fo = :x")
+	case idemtest.UnknownField:
+		in.UpdateExpression = aws.String("SET zz = :x")
+	case idemtest.UnknownState:
+		in.UpdateExpression = aws.String("SET st = :x")
+		in.ExpressionAttributeValues[":x"] = &types.AttributeValueMemberS{Value: "X"}
+	}
+	_, err := b.client.UpdateItem(ctx, in)
+	return err
+}
+
+func (b *breakable) Kept(ctx context.Context, id idem.ID) (bool, error) {
+	out, err := b.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &b.table, Key: keyOf(id), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return false, err
+	}
+	n, ok := out.Item["zz"].(*types.AttributeValueMemberN)
+	return ok && n.Value == "2", nil
+}
+
+func (b *breakable) Remove(ctx context.Context, id idem.ID) error {
+	_, err := b.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &b.table, Key: keyOf(id)})
+	return err
+}
+
+func keyOf(id idem.ID) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: dynamo.Key(id)}}
+}
+
+func TestConformance(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e engine) {
+		table := e.table(t)
+		idemtest.Store(t, func(tb testing.TB) idem.Store { return e.open(tb, table) })
+	})
+}
+
+// TestRestoredTableIsRefused makes a backup and restores it under a new name, where the engine can.
+func TestRestoredTableIsRefused(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e engine) {
+		table, restored := e.table(t), "idem-test-"+rand.Text()
+		client := e.client(nil)
+		about, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{
+			"pk": &types.AttributeValueMemberS{Value: "!gen"},
+			"ti": &types.AttributeValueMemberS{Value: *about.Table.TableId},
+			"ge": &types.AttributeValueMemberN{Value: "0"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := claim()
+		if _, err := e.open(t, table).Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		backup, err := client.CreateBackup(t.Context(), &dynamodb.CreateBackupInput{TableName: &table, BackupName: aws.String("b")})
+		if err != nil {
+			t.Skipf("%s makes no backups: %v", e.name, err)
+		}
+		_, err = client.RestoreTableFromBackup(t.Context(), &dynamodb.RestoreTableFromBackupInput{
+			BackupArn: backup.BackupDetails.BackupArn, TargetTableName: &restored,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: &restored})
+		s, err := dynamo.New(client, restored, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(t.Context(), r.ID); !errors.Is(err, dynamo.ErrNotAdopted) {
+			t.Errorf("load from a restored table: %v", err)
+		}
+		if _, err := s.Create(t.Context(), r); !errors.Is(err, dynamo.ErrNotAdopted) || errors.Is(err, idem.ErrAmbiguous) {
+			t.Errorf("create in a restored table: %v", err)
+		}
+		again, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &restored})
+		if err == nil {
+			t.Logf("TableId %s, restored %s; RestoreSummary is there: %v", *about.Table.TableId, *again.Table.TableId, again.Table.RestoreSummary != nil)
+		}
+	})
+}
+
+// onFake is a store on the fake, with all that the suite can use.
+type onFake struct {
+	breakable
+	f *fake
+}
+
+var _ idemtest.Clock = (*onFake)(nil)
+
+func (o *onFake) Now() time.Time {
+	o.f.mu.Lock()
+	defer o.f.mu.Unlock()
+	return time.Now().Add(o.f.skew)
+}
+
+func (o *onFake) Advance(d time.Duration) {
+	o.f.mu.Lock()
+	defer o.f.mu.Unlock()
+	o.f.skew += d
+}
+
+func (o *onFake) Expire() { o.f.expire(o.Now()) }
+
+func (o *onFake) Remove(_ context.Context, id idem.ID) error {
+	o.f.mu.Lock()
+	defer o.f.mu.Unlock()
+	delete(o.f.items, `{"S":`+quoted(dynamo.Key(id))+`}`)
+	return nil
+}
+
+func TestConformanceOfTheFake(t *testing.T) {
+	f := newFake()
+	idemtest.Store(t, func(tb testing.TB) idem.Store {
+		s, faults := f.open(tb, nil)
+		return &onFake{breakable{Store: s, client: clientOver(f, "http://fake"), table: "records", faults: faults}, f}
+	})
+}
+
+// faults is an http.RoundTripper below the SDK that does to the i-th request what its function says.
+type faults struct {
+	next http.RoundTripper
+
+	mu    sync.Mutex
+	fault func(i int, r *http.Request, next http.RoundTripper) (*http.Response, error)
+	n     int
+	calls []string // of every request
+}
+
+func (f *faults) set(fault func(int, *http.Request, http.RoundTripper) (*http.Response, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault, f.n = fault, 0
+}
+
+// sent tells which calls went out since the last time it was asked.
+func (f *faults) sent() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls := f.calls
+	f.calls = nil
+	return calls
+}
+
+func (f *faults) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	fault, i := f.fault, f.n
+	f.n++
+	_, call, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	f.calls = append(f.calls, call)
+	f.mu.Unlock()
+	if fault == nil {
+		return f.next.RoundTrip(r)
+	}
+	return fault(i, r, f.next)
+}
+
+// lose lets the service carry the request out and drops the answer.
+func lose(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return nil, io.ErrUnexpectedEOF
+}
