@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/idem-go/idem"
+	"github.com/idem-go/idem/dynamo"
+	"github.com/idem-go/idem/examples/payment/psp"
+	"github.com/idem-go/idem/internal/lab"
+	"github.com/idem-go/idem/internal/sam"
+)
+
+const (
+	module       = "github.com/idem-go/idem"
+	environments = 4
+	timeout      = 3 * time.Second // the function's
+)
+
+// stage is everything that takes part: engine, table, provider, the function's environments, and the proxies between.
+type stage struct {
+	dir              string
+	store            *dynamo.Store
+	engine, provider *lab.Proxy
+	bank             *exec.Cmd
+	bankURL          string
+	envs             []*lab.Environment
+	original         string // the first answer
+
+	deliveries      atomic.Int64
+	step            int
+	expected, wrong int
+}
+
+func newStage(ctx context.Context) (s *stage, err error) {
+	name, engineURL, err := engine()
+	if err != nil {
+		return nil, err
+	}
+	s = &stage{}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.dir, err = os.MkdirTemp("", "idem-demo-"); err != nil {
+		return s, err
+	}
+	const region, table = "eu-central-1", "idem-demo"
+	tableName := fmt.Sprintf("%s-%d", table, time.Now().UnixNano())
+	client := dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: aws.String(engineURL), HTTPClient: awshttp.NewBuildableClient(),
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	template, err := sam.Template()
+	if err != nil {
+		return s, err
+	}
+	if err := sam.Create(ctx, client, tableName, template); err != nil {
+		return s, err
+	}
+	if s.store, err = dynamo.New(client, tableName, nil); err != nil {
+		return s, err
+	}
+	fmt.Println("Building the payment function and the provider …")
+	if err := s.startProvider(ctx); err != nil {
+		return s, fmt.Errorf("provider: %w", err)
+	}
+	if s.engine, err = lab.NewProxy(engineURL); err != nil {
+		return s, err
+	}
+	if s.provider, err = lab.NewProxy(s.bankURL); err != nil {
+		return s, err
+	}
+	function, err := lab.Build(ctx, module+"/examples/payment", s.dir)
+	if err != nil {
+		return s, err
+	}
+	for range environments {
+		env, err := function.Start(ctx, &lab.Options{Timeout: timeout, Name: "payment", Env: map[string]string{
+			"AWS_REGION": region, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+			"AWS_ENDPOINT_URL_DYNAMODB": s.engine.URL(), "IDEM_TABLE": tableName, "PROVIDER_URL": s.provider.URL(),
+		}})
+		if err != nil {
+			return s, err
+		}
+		s.envs = append(s.envs, env)
+	}
+	fmt.Printf("%d environments of the payment function (timeout %v) on the Lambda runtime interface emulator,\n"+
+		"table %s on %s, and a provider that does not honour idempotency keys.\n"+
+		"Results are recorded in the clear here (InsecureCleartext): this demo has no key.\n", environments, timeout, tableName, name)
+	return s, nil
+}
+
+// engine is the first of those that make demo started.
+func engine() (name, url string, err error) {
+	first, _, _ := strings.Cut(os.Getenv("IDEM_TEST_DYNAMODB"), ",")
+	name, url, ok := strings.Cut(first, "=")
+	if !ok {
+		name, url = "endpoint", first
+	}
+	if url == "" {
+		return "", "", errors.New("IDEM_TEST_DYNAMODB names no engine: run make demo")
+	}
+	return name, url, nil
+}
+
+// startProvider runs the provider as a process of its own.
+func (s *stage) startProvider(ctx context.Context) error {
+	binary := filepath.Join(s.dir, "provider")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, module+"/examples/payment/provider").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	s.bank = exec.CommandContext(ctx, binary, "-ledger", filepath.Join(s.dir, "ledger.jsonl"), "-keys", "off")
+	s.bank.Stderr = os.Stderr
+	s.bank.Cancel = func() error { return s.bank.Process.Signal(syscall.SIGTERM) }
+	out, err := s.bank.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.bank.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	s.bankURL = strings.TrimSpace(line)
+	return err
+}
+
+func (s *stage) close() {
+	for _, e := range s.envs {
+		e.Close()
+	}
+	for _, p := range []*lab.Proxy{s.engine, s.provider} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	if s.bank != nil && s.bank.Process != nil {
+		s.bank.Process.Signal(syscall.SIGTERM)
+		s.bank.Wait()
+	}
+	if s.dir != "" {
+		os.RemoveAll(s.dir)
+	}
+}
+
+// answer is what Lambda gives to whoever invoked the function.
+type answer struct {
+	body, fault, message string
+}
+
+func (a answer) String() string {
+	var c psp.Charge
+	switch {
+	case a.fault != "" && a.message != "":
+		return a.fault + ", " + strings.TrimPrefix(a.message, "idem: ")
+	case a.fault != "":
+		return a.fault
+	case json.Unmarshal([]byte(a.body), &c) != nil:
+		return a.body
+	}
+	return fmt.Sprintf("charge %s for %s of %s, %d.%02d %s", c.ID, c.Order, c.Merchant, c.Amount/100, c.Amount%100, c.Currency)
+}
+
+// deliver invokes the function in one environment.
+func (s *stage) deliver(ctx context.Context, env int, o psp.Order) answer {
+	s.deliveries.Add(1)
+	event, err := json.Marshal(o)
+	if err != nil {
+		return answer{fault: err.Error()}
+	}
+	body, _, fault, err := s.envs[env].Invoke(ctx, event, "")
+	if err != nil {
+		return answer{fault: err.Error()}
+	}
+	a := answer{body: string(body), fault: fault}
+	var e struct{ ErrorMessage string }
+	if fault != "" && json.Unmarshal(body, &e) == nil {
+		a.message = e.ErrorMessage
+	}
+	return a
+}
+
+func id(o psp.Order) idem.ID {
+	return idem.ID{Tenant: o.Merchant, Operation: "charge", Key: sha256.Sum256([]byte(o.ID))}
+}
+
+// state shows and checks what the table has.
+func (s *stage) state(ctx context.Context, o psp.Order, want idem.State) {
+	r, err := s.store.Load(ctx, id(o))
+	if err != nil {
+		s.check(false, "the record: "+err.Error())
+		return
+	}
+	what := fmt.Sprintf("the record is %v", r.State)
+	if r.State == idem.Indeterminate {
+		what += fmt.Sprintf(" (%v)", r.Reason)
+	}
+	s.check(r.State == want, what)
+}
+
+func (s *stage) lease(ctx context.Context, o psp.Order) time.Time {
+	r, err := s.store.Load(ctx, id(o))
+	if err != nil {
+		return time.Now().Add(timeout + 5*time.Second)
+	}
+	return r.Lease
+}
+
+// behave tells the provider what the next charge does.
+func (s *stage) behave(ctx context.Context, next ...string) error {
+	body, err := json.Marshal(map[string]any{"next": next})
+	if err != nil {
+		return err
+	}
+	_, err = s.bankCall(ctx, http.MethodPost, "/behave", body)
+	return err
+}
+
+// charges reads the ledger and checks how many charges this step has added.
+func (s *stage) charges(ctx context.Context, more int) error {
+	s.expected += more
+	text, err := s.bankCall(ctx, http.MethodGet, "/ledger", nil)
+	if err != nil {
+		return err
+	}
+	var ledger struct{ Charges []json.RawMessage }
+	if err := json.Unmarshal(text, &ledger); err != nil {
+		return err
+	}
+	s.check(len(ledger.Charges) == s.expected, fmt.Sprintf("the provider's ledger has %d charges, as it must", len(ledger.Charges)))
+	return nil
+}
+
+func (s *stage) bankCall(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.bankURL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode >= 300 {
+		err = fmt.Errorf("provider: %s %s: %s", method, path, res.Status)
+	}
+	return text, err
+}
+
+func (s *stage) title(text string) {
+	s.step++
+	fmt.Printf("%d. %s\n", s.step, text)
+}
+
+func (s *stage) say(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) }
+
+func (s *stage) check(ok bool, text string) {
+	mark := "ok  "
+	if !ok {
+		mark = "NOT "
+		s.wrong++
+	}
+	fmt.Printf("   %s %s\n", mark, text)
+}
