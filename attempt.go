@@ -112,7 +112,7 @@ func (a *Attempt) sealNote(v any) (Sealed, error) {
 
 // save writes what the running function wants. An answer that stays lost is an error: whether it is stored, nobody knows.
 func (a *Attempt) save(ctx context.Context, w want) error {
-	why, err := a.conclude(w, func(seen, next Record) (Record, error) { return a.call.writeShort(ctx, seen, next) })
+	why, err := a.conclude(w, func(seen, next Record) (Record, error) { return a.call.writeShort(ctx, seen, next, a.call.propose) })
 	switch {
 	case err != nil:
 		return err

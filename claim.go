@@ -47,7 +47,14 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 			return seen, 0, c.unavailable(ctx, "Refused", err)
 		}
 		next.Version = newVersion()
-		holder, err := c.writeShort(ctx, seen, next)
+		propose := c.propose
+		if move == tx {
+			if err := c.compose(ctx); err != nil {
+				return seen, 0, err // nothing was written
+			}
+			propose = c.commit
+		}
+		holder, err := c.writeShort(ctx, seen, next, propose)
 		if err != nil {
 			return seen, 0, c.unavailable(ctx, "StoreErrors", err)
 		}
@@ -56,6 +63,8 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 			continue
 		}
 		switch move {
+		case tx:
+			return seen, Executed, nil
 		case t1, t7:
 			c.emit(ctx, c.label, c.start, Event{Kind: "Claimed", Fence: seen.Fence})
 			return seen, Executed, nil
@@ -77,12 +86,12 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 
 func (c *call) claims() want { return want{what: claim, fingerprint: c.fingerprint} }
 
-func (c *call) writeShort(ctx context.Context, seen, next Record) (Record, error) {
+func (c *call) writeShort(ctx context.Context, seen, next Record, propose func(ctx context.Context, seen, next Record) (Record, error)) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	ctx, cancel2 := context.WithDeadline(ctx, c.runEnd)
 	defer cancel2()
-	return c.write(ctx, seen, next)
+	return c.write(ctx, seen, next, propose)
 }
 
 // refused turns a refusal into the error that says so.

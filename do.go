@@ -64,6 +64,9 @@ type call struct {
 	end         time.Time     // the invocation ends
 	reserve     time.Duration // between the two
 	doubted     bool          // this request's Indeterminate event was emitted
+
+	compose func(context.Context) error                                  // Commit: runs the function
+	commit  func(ctx context.Context, seen, next Record) (Record, error) // Commit: writes the effect with its receipt
 }
 
 func (e *engine) do(ctx context.Context, r Request, fn func(context.Context) (json.RawMessage, error)) (answer, error) {
@@ -189,17 +192,19 @@ func (c *call) answer(ctx context.Context, r Record, how Outcome) (answer, error
 	return a, err
 }
 
-// write proposes next over what was seen and returns who holds the key then. Every write gets a version of its own. If its
-// answer was lost, one read tells: either the record carries the version, or it is not as seen any more and the write, should it
-// still arrive, will be refused; or it is as seen, and the error says that the write may yet be applied.
-func (e *engine) write(ctx context.Context, seen, next Record) (Record, error) {
-	var holder Record
-	var err error
+// propose writes next over what was seen.
+func (e *engine) propose(ctx context.Context, seen, next Record) (Record, error) {
 	if seen.State == 0 {
-		holder, err = e.store.Create(ctx, next)
-	} else {
-		holder, err = e.store.Swap(ctx, seen.Version, next)
+		return e.store.Create(ctx, next)
 	}
+	return e.store.Swap(ctx, seen.Version, next)
+}
+
+// write returns who holds the key after next was proposed. Every write gets a version of its own. If its answer was lost, one
+// read tells: either the record carries the version, or it is not as seen any more and the write, should it still arrive, will
+// be refused; or it is as seen, and the error says that the write may yet be applied.
+func (e *engine) write(ctx context.Context, seen, next Record, propose func(ctx context.Context, seen, next Record) (Record, error)) (Record, error) {
+	holder, err := propose(ctx, seen, next)
 	if err == nil || !errors.Is(err, ErrAmbiguous) {
 		return holder, err
 	}

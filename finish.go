@@ -159,5 +159,5 @@ func (a *Attempt) record(ctx context.Context, w want) (refusal, error) {
 	until := latest(c.end, time.Now().Add(c.reserve)).Add(-c.reserve / 4)
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
-	return a.conclude(w, func(seen, next Record) (Record, error) { return c.write(ctx, seen, next) })
+	return a.conclude(w, func(seen, next Record) (Record, error) { return c.write(ctx, seen, next, c.propose) })
 }

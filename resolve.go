@@ -100,7 +100,7 @@ func act(ctx context.Context, store Store, seen Record, w want) (Record, error) 
 	}
 	next.Version = newVersion()
 	e := engine{store: store}
-	holder, err := e.write(ctx, seen, next)
+	holder, err := e.write(ctx, seen, next, e.propose)
 	switch {
 	case err != nil:
 		return seen, &UnavailableError{ID: id, Err: err}

@@ -51,6 +51,7 @@ var (
 	answerInvalid     = class{notApplied, never, "request not valid"}
 	answerUnsent      = class{notApplied, soon, "not sent"}               // no credentials, no endpoint or no connection in time
 	answerNoConn      = class{notApplied, soon, "no connection"}          // the name or the port does not answer, nothing was sent
+	answerBarred      = class{notApplied, never, "not sent again"}        // the table is not, or no longer, the one the write is for
 	answerUntrusted   = class{notApplied, never, "TLS not trusted"}       // nothing was sent
 	answerServer      = class{unclear, soon, "server error"}              // "the operation may have succeeded or failed" (Programming.Errors)
 	answerRunning     = class{unclear, soon, "still in progress"}         // an earlier attempt with the same token

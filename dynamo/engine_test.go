@@ -5,10 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,74 +18,14 @@ import (
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/dynamo"
 	"github.com/idem-go/idem/idemtest"
-	"github.com/idem-go/idem/internal/sam"
+	"github.com/idem-go/idem/internal/engine"
 )
 
-// engine is a running DynamoDB-compatible server.
-type engine struct{ name, url string }
-
-// eachEngine runs f on every engine of IDEM_TEST_DYNAMODB ("name=url,..."). What IDEM_TEST_REQUIRE names must be there.
-func eachEngine(t *testing.T, f func(t *testing.T, e engine)) {
-	engines, kms := endpoints("IDEM_TEST_DYNAMODB"), endpoints("IDEM_TEST_KMS")
-	for _, name := range strings.FieldsFunc(os.Getenv("IDEM_TEST_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }) {
-		if engines[name] == "" && kms[name] == "" {
-			t.Fatalf("IDEM_TEST_REQUIRE asks for %s, which is not in IDEM_TEST_DYNAMODB", name)
-		}
-	}
-	if len(engines) == 0 {
-		t.Skip("IDEM_TEST_DYNAMODB names no engine: run make test")
-	}
-	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		t.Run(name, func(t *testing.T) { f(t, engine{name, engines[name]}) })
-	}
-}
-
-// endpoints reads NAME=URL,...; a bare URL is called "endpoint".
-func endpoints(variable string) map[string]string {
-	m := make(map[string]string)
-	for e := range strings.SplitSeq(os.Getenv(variable), ",") {
-		if e = strings.TrimSpace(e); e == "" {
-			continue
-		}
-		name, url, named := strings.Cut(e, "=")
-		if !named || strings.Contains(name, "://") {
-			name, url = "endpoint", e
-		}
-		m[name] = url
-	}
-	return m
-}
-
-// client has a transport of its own, to which faults can be added.
-func (e engine) client(faults *faults) *dynamodb.Client { return clientOf(e.url, faults) }
-
-// table makes a table as template.yaml has it, and deletes it in the end.
-func (e engine) table(t *testing.T) string {
-	t.Helper()
-	template, err := os.ReadFile("../template.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "idem-test-" + rand.Text()
-	client := e.client(nil)
-	if err := sam.Create(t.Context(), client, name, template); err != nil {
-		t.Fatalf("create table: %v", err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
-			t.Logf("delete table: %v", err)
-		}
-	})
-	return name
-}
-
 // open returns a store as another process would have it.
-func (e engine) open(t testing.TB, table string) *breakable {
+func open(t testing.TB, e engine.Engine, table string) *breakable {
 	t.Helper()
 	f := &faults{}
-	client := e.client(f)
+	client := clientOf(e.URL, f)
 	s, err := dynamo.New(client, table, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -162,17 +99,17 @@ func keyOf(id idem.ID) map[string]types.AttributeValue {
 }
 
 func TestConformance(t *testing.T) {
-	eachEngine(t, func(t *testing.T, e engine) {
-		table := e.table(t)
-		idemtest.Store(t, func(tb testing.TB) idem.Store { return e.open(tb, table) })
+	engine.Each(t, func(t *testing.T, e engine.Engine) {
+		table := e.Table(t)
+		idemtest.Store(t, func(tb testing.TB) idem.Store { return open(tb, e, table) })
 	})
 }
 
 // TestRestoredTableIsRefused makes a backup and restores it under a new name, where the engine can.
 func TestRestoredTableIsRefused(t *testing.T) {
-	eachEngine(t, func(t *testing.T, e engine) {
-		table, restored := e.table(t), "idem-test-"+rand.Text()
-		client := e.client(nil)
+	engine.Each(t, func(t *testing.T, e engine.Engine) {
+		table, restored := e.Table(t), "idem-test-"+rand.Text()
+		client := clientOf(e.URL, nil)
 		about, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
 		if err != nil {
 			t.Fatal(err)
@@ -186,12 +123,12 @@ func TestRestoredTableIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := claim()
-		if _, err := e.open(t, table).Create(t.Context(), r); err != nil {
+		if _, err := open(t, e, table).Create(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		backup, err := client.CreateBackup(t.Context(), &dynamodb.CreateBackupInput{TableName: &table, BackupName: aws.String("b")})
 		if err != nil {
-			t.Skipf("%s makes no backups: %v", e.name, err)
+			t.Skipf("%s makes no backups: %v", e.Name, err)
 		}
 		_, err = client.RestoreTableFromBackup(t.Context(), &dynamodb.RestoreTableFromBackupInput{
 			BackupArn: backup.BackupDetails.BackupArn, TargetTableName: &restored,

@@ -35,6 +35,16 @@ func (e *refusedError) Error() string { return e.problem + "; nothing was writte
 // Retryable says that sending the same again is no use.
 func (*refusedError) Retryable() bool { return false }
 
+// staleError is a write for another generation of the table.
+type staleError struct{ record, table uint32 }
+
+func (e *staleError) Error() string {
+	return fmt.Sprintf("record is of generation %d, the table of %d", e.record, e.table)
+}
+
+// Retryable says that sending the same again is no use.
+func (*staleError) Retryable() bool { return false }
+
 // unreadableError is an item that this version cannot read.
 type unreadableError struct{ problem string }
 
@@ -74,6 +84,9 @@ func (e *callError) Error() string {
 	b.WriteString(e.call)
 	if e.err != nil {
 		fmt.Fprintf(&b, ": %s%s", e.class.what, detail(e.err))
+		if e.class == answerBarred { // an error of our own
+			fmt.Fprintf(&b, ": %v", e.err)
+		}
 	}
 	if e.attempts > 1 {
 		fmt.Fprintf(&b, " (%d attempts)", e.attempts)
@@ -109,7 +122,12 @@ func (e *callError) Unwrap() []error {
 }
 
 // Retryable says whether sending the same again may help.
-func (e *callError) Retryable() bool { return e.class.pace != never }
+func (e *callError) Retryable() bool {
+	if e.class == answerBarred {
+		return retryable(e.err)
+	}
+	return e.class.pace != never
+}
 
 // detail tells an error without its free text.
 func detail(err error) string {

@@ -50,7 +50,7 @@ type guard struct {
 // knowledge never changes once it is there.
 type knowledge struct {
 	gen  idem.Generation
-	here time.Time // when it was read, by this machine's clock; by the service's: gen.At
+	here time.Time // when it was asked for, by this machine's clock; by the service's: gen.At
 }
 
 // flight is one check under way, and its result once done is closed.
@@ -162,6 +162,7 @@ func (s *Store) fly(ctx context.Context, f *flight) {
 		g.mu.Unlock()
 		close(f.done)
 	}()
+	asked := s.now() // not when the answer was there: a freeze may lie between
 	k, err := s.inspect(ctx)
 	now := s.now()
 	g.mu.Lock()
@@ -169,7 +170,7 @@ func (s *Store) fly(ctx context.Context, f *flight) {
 	f.abandoned = err != nil && ctx.Err() != nil
 	switch {
 	case err == nil:
-		k.here = now
+		k.here = asked
 		g.known, g.failed = k, time.Time{}
 	case retryable(err) && g.known != nil && since(g.known.here, now) <= tolerance:
 		k, err = g.known, nil

@@ -322,3 +322,37 @@ func TestGuardAfterAFreeze(t *testing.T) {
 		}
 	})
 }
+
+// TestGuardOfALongWrite: an outcome that is repeated for minutes, while an operator adopts another table.
+func TestGuardOfALongWrite(t *testing.T) {
+	for name, control := range map[string]string{
+		"superseded": strings.Replace(adopted, `"ti"`, `"su":{"S":"x"},"ti"`, 1), "adopted": adopted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				s, faults := f.open(t, nil)
+				r := claim()
+				if _, err := s.Create(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+				faults.set(func(_ int, r *http.Request, next http.RoundTripper) (*http.Response, error) {
+					if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".UpdateItem") {
+						return throttled(r, next)
+					}
+					return next.RoundTrip(r)
+				})
+				start := time.Now()
+				f.control(control)
+				n := completion(r)
+				got, err := s.Swap(t.Context(), r.Version, n)
+				if o := outcomeOf(t, n, got, err); o != final || errors.Is(err, dynamo.ErrNotAdopted) != (name == "superseded") {
+					t.Errorf("%s, %v", o, err)
+				}
+				if d := time.Since(start); d < 59*time.Second || d > 62*time.Second {
+					t.Errorf("went on for %v", d)
+				}
+			})
+		})
+	}
+}

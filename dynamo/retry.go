@@ -20,6 +20,8 @@ type patience struct {
 	slow     time.Duration // first back-off of a throttled request
 	slowMax  time.Duration
 	wire     time.Duration // what one attempt takes beyond Options.AttemptTimeout, because of its size
+
+	again func(context.Context) error // asked before every attempt but the first; an error ends the call
 }
 
 var (
@@ -77,6 +79,12 @@ func (s *Store) run(ctx context.Context, call string, p patience, send func(cont
 		if err := ctx.Err(); err != nil {
 			e.done = err
 			return e
+		}
+		if e.attempts > 0 && p.again != nil {
+			if err := p.again(ctx); err != nil {
+				e.err, e.class = err, answerBarred
+				return e
+			}
 		}
 		e.attempts++
 		e.class, e.err = s.attempt(ctx, s.timeout+p.wire, send)

@@ -154,12 +154,16 @@ func (s *Store) put(ctx context.Context, seen *idem.Version, r idem.Record) (ide
 		return idem.Record{}, err
 	}
 	patience := patienceFor(r.State)
-	k, err := s.ready(ctx, patience)
+	k, err := s.permit(ctx, patience, r)
 	if err != nil {
 		return idem.Record{}, fmt.Errorf("%w; nothing was written", err)
 	}
-	if r.Generation != k.gen.Number {
-		return idem.Record{}, refusef("record is of generation %d, the table of %d", r.Generation, k.gen.Number)
+	patience.again = func(ctx context.Context) error { // the call may go on for long, or be frozen in between
+		now, err := s.permit(ctx, patience, r)
+		if err == nil {
+			k = now
+		}
+		return err
 	}
 	in, size, err := s.request(seen, r)
 	if err != nil {
@@ -201,6 +205,15 @@ func (s *Store) put(ctx context.Context, seen *idem.Version, r idem.Record) (ide
 		return idem.Record{}, &doubtError{err} // written, but to a table that is out of use
 	}
 	return own, nil
+}
+
+// permit says that r may be sent now.
+func (s *Store) permit(ctx context.Context, p patience, r idem.Record) (*knowledge, error) {
+	k, err := s.ready(ctx, p)
+	if err == nil && r.Generation != k.gen.Number {
+		err = &staleError{r.Generation, k.gen.Number}
+	}
+	return k, err
 }
 
 // errContradiction is a refusal whose item carries the very version that the condition asked for. It decides nothing.

@@ -62,16 +62,14 @@ func (s *stage) first(ctx context.Context) error {
 	s.title("First call")
 	a := s.deliver(ctx, 0, shoes)
 	s.original = a.body
-	s.say("the function charges: %s", a)
-	s.check(a.fault == "", "the answer is a charge")
+	s.check(a.fault == "", fmt.Sprintf("the function charges: %s", a))
 	return s.charges(ctx, 1)
 }
 
 func (s *stage) replay(ctx context.Context) error {
 	s.title("The same order again")
 	a := s.deliver(ctx, 1, shoes)
-	s.say("another environment answers: %s", a)
-	s.check(a.body == s.original, fmt.Sprintf("its %d bytes are those of the first answer", len(a.body)))
+	s.check(a.body == s.original, fmt.Sprintf("another environment answers with the same %d bytes", len(a.body)))
 	return s.charges(ctx, 0)
 }
 
@@ -96,15 +94,14 @@ func (s *stage) concurrent(ctx context.Context) error {
 			refused++
 		}
 	}
-	s.say("1 charges, %d are told that it is in progress", refused)
-	s.check(ran != "" && refused == len(s.envs)-1, "one ran, all others were refused")
+	s.check(ran != "" && refused == len(s.envs)-1, fmt.Sprintf("one charges, %d are told that it is in progress", refused))
 	same := 0
 	for k := range s.envs {
 		if s.deliver(ctx, k, o).body == ran {
 			same++
 		}
 	}
-	s.check(same == len(s.envs), fmt.Sprintf("then all %d get the same bytes", len(s.envs)))
+	s.check(same == len(s.envs), fmt.Sprintf("afterwards all %d get the same bytes", len(s.envs)))
 	return s.charges(ctx, 1)
 }
 
@@ -113,16 +110,14 @@ func (s *stage) mismatch(ctx context.Context) error {
 	o := shoes
 	o.Amount = 1
 	a := s.deliver(ctx, 0, o)
-	s.say("refused: %s", a)
-	s.check(a.fault == "MismatchError", "it is a mismatch")
+	s.check(a.fault == "MismatchError", a.String())
 	return s.charges(ctx, 0)
 }
 
 func (s *stage) tenant(ctx context.Context) error {
 	s.title("The same order id of another merchant")
 	a := s.deliver(ctx, 0, order("zenith", "order-1", 4999))
-	s.say("a charge of its own: %s", a)
-	s.check(a.fault == "" && a.body != s.original, "nothing of acme's answer is seen")
+	s.check(a.fault == "" && a.body != s.original, fmt.Sprintf("a charge of its own: %s", a))
 	return s.charges(ctx, 1)
 }
 
@@ -132,12 +127,10 @@ func (s *stage) killed(ctx context.Context) error {
 	kill := s.engine.Before(lab.Match{Target: "UpdateItem", N: 2}, lab.Kill(s.envs[0].Kill))
 	a := s.deliver(ctx, 0, o)
 	kill.Remove()
-	s.say("kill -9 as it wants to record: Lambda says %s", a)
-	s.check(a.fault == "Runtime.ExitError", "the process is dead")
+	s.check(a.fault == "Runtime.ExitError", fmt.Sprintf("kill -9 as it wants to record: Lambda says %s", a.fault))
 	s.state(ctx, o, idem.Pending)
 	a = s.deliver(ctx, 1, o)
-	s.say("redelivered at once: %s", a)
-	s.check(a.fault == "InProgressError", "nobody knows that it is dead before its lease ends")
+	s.check(a.fault == "InProgressError", fmt.Sprintf("redelivered at once: %s, as nobody knows that it is dead", a.fault))
 	return s.recovered(ctx, o)
 }
 
@@ -148,8 +141,7 @@ func (s *stage) slow(ctx context.Context) error {
 	}
 	o := order("acme", "order-4", 777)
 	a := s.deliver(ctx, 0, o)
-	s.say("the function gives up in time to say so: %s", a)
-	s.check(a.fault != "", "the delivery failed")
+	s.check(a.fault != "", fmt.Sprintf("the function gives up: %s", a))
 	s.state(ctx, o, idem.Indeterminate)
 	return s.asked(ctx, o)
 }
@@ -160,8 +152,7 @@ func (s *stage) hung(ctx context.Context) error {
 	hang := s.provider.After(lab.Match{Method: "POST", Path: "/charges", N: 1}, lab.Do(s.envs[0].Stop))
 	a := s.deliver(ctx, 0, o)
 	hang.Remove()
-	s.say("Lambda says %s", a)
-	s.check(a.fault == "Sandbox.Timedout", "it timed out")
+	s.check(a.fault == "Sandbox.Timedout", fmt.Sprintf("Lambda says %s and kills the process", a.fault))
 	s.state(ctx, o, idem.Pending)
 	return s.recovered(ctx, o)
 }
@@ -169,7 +160,7 @@ func (s *stage) hung(ctx context.Context) error {
 // recovered waits for the lease's end, and delivers again.
 func (s *stage) recovered(ctx context.Context, o psp.Order) error {
 	left := time.Until(s.lease(ctx, o)) + 2*time.Second // the engine tells its time in whole seconds
-	s.say("%.0f s until the lease is over …", left.Seconds())
+	fmt.Printf("   …   %.0f s until the lease is over\n", left.Seconds())
 	select {
 	case <-time.After(left):
 	case <-ctx.Done():
@@ -183,9 +174,8 @@ func (s *stage) asked(ctx context.Context, o psp.Order) error {
 	s.provider.Forget()
 	a := s.deliver(ctx, 1, o)
 	finds, charges := s.provider.Count(lab.Match{Method: "GET", Path: "/charges"}), s.provider.Count(lab.Match{Method: "POST", Path: "/charges"})
-	s.say("redelivered: the provider is asked %d time, charged %d times: %s", finds, charges, a)
-	s.check(a.fault == "" && strings.Contains(a.body, o.ID), "the customer gets the charge that was made")
-	s.check(finds == 1 && charges == 0, "asked before anything else")
+	s.check(finds == 1 && charges == 0, fmt.Sprintf("redelivered: the provider is asked %d time, and charges %d times", finds, charges))
+	s.check(a.fault == "" && strings.Contains(a.body, o.ID), fmt.Sprintf("the customer gets what was made: %s", a))
 	s.state(ctx, o, idem.Completed)
 	return s.charges(ctx, 1)
 }

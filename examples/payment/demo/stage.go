@@ -245,7 +245,7 @@ func (s *stage) charges(ctx context.Context, more int) error {
 	if err := json.Unmarshal(text, &ledger); err != nil {
 		return err
 	}
-	s.check(len(ledger.Charges) == s.expected, fmt.Sprintf("the provider's ledger has %d charges, as it must", len(ledger.Charges)))
+	s.check(len(ledger.Charges) == s.expected, fmt.Sprintf("charges in the provider's ledger: %d, must be %d", len(ledger.Charges), s.expected))
 	return nil
 }
 
@@ -271,13 +271,11 @@ func (s *stage) title(text string) {
 	fmt.Printf("%d. %s\n", s.step, text)
 }
 
-func (s *stage) say(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) }
-
 func (s *stage) check(ok bool, text string) {
-	mark := "ok  "
+	mark := "ok"
 	if !ok {
-		mark = "NOT "
+		mark = "NO"
 		s.wrong++
 	}
-	fmt.Printf("   %s %s\n", mark, text)
+	fmt.Printf("   %s  %s\n", mark, text)
 }
