@@ -175,11 +175,13 @@ func (e *Environment) ready(ctx context.Context) error {
 // Close kills the emulator and the function, stopped or not, and returns when both are gone. The log stays.
 func (e *Environment) Close() {
 	e.closing.Do(func() {
+		// A process that is dying with its emulator has no executable any more, and is not dead yet: it is looked for before, too.
+		processes, _ := processesOf(e.executable, e.runtimeAPI)
 		_ = e.emulator.Process.Kill() // SIGKILL: it would take seconds to end the function first
 		<-e.gone
-		processes, _ := processesOf(e.executable, e.runtimeAPI)
-		for _, p := range processes {
-			_ = signal(p, sigKill)
+		started, _ := processesOf(e.executable, e.runtimeAPI)
+		for _, p := range append(processes, started...) {
+			end(p)
 			_ = p.Release()
 		}
 	})

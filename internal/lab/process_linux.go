@@ -81,6 +81,16 @@ func signal(p *os.Process, s syscall.Signal) error {
 	if err := p.Signal(s); err != nil {
 		return err
 	}
+	return await(p, s)
+}
+
+// end kills the process, which may be dying already, and waits until it is dead.
+func end(p *os.Process) {
+	_ = p.Signal(sigKill)
+	_ = await(p, sigKill)
+}
+
+func await(p *os.Process, s syscall.Signal) error {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if hasTaken(p.Pid, s) {
 			return nil

@@ -24,3 +24,5 @@ func lockFile(string) (func(), error) { return nil, errors.ErrUnsupported }
 func processesOf(os.FileInfo, string) ([]*os.Process, error) { return nil, errors.ErrUnsupported }
 
 func signal(*os.Process, syscall.Signal) error { return errors.ErrUnsupported }
+
+func end(*os.Process) {}
