@@ -3,7 +3,6 @@ package idem
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,66 +15,78 @@ type Attempt struct {
 	call        *call
 	fence, life uint64
 
-	mu    sync.Mutex
-	rec   Record // as last seen
-	begun bool   // Begin was called
-	over  bool   // the function has returned
-	late  bool   // after its context's deadline
+	mu      sync.Mutex
+	rec     Record // as last seen
+	started bool   // the function was called
+	begun   bool   // Begin was called
+	over    bool   // the function has returned
+	late    bool   // after its context's deadline
 }
 
-type attemptKey struct{}
+// guard is what a context of a guarded function carries: its attempt, or none where a reconciler or a Commit runs.
+type guard struct{ attempt *Attempt }
 
-// AttemptFrom returns the handle of the innermost guarded call that ctx belongs to, or nil.
+type guardKey struct{}
+
+func guarded(ctx context.Context, a *Attempt) context.Context {
+	return context.WithValue(ctx, guardKey{}, guard{a})
+}
+
+// nested says that a guarded call is around this one.
+func nested(ctx context.Context) bool { return ctx.Value(guardKey{}) != nil }
+
+// AttemptFrom returns the handle of the innermost guarded call that ctx belongs to, or nil. It is nil, too, in a reconciler.
 func AttemptFrom(ctx context.Context) *Attempt {
-	a, _ := ctx.Value(attemptKey{}).(*Attempt)
-	return a
+	g, _ := ctx.Value(guardKey{}).(guard)
+	return g.attempt
 }
 
 const maxNote = 1 << 10 // bytes of JSON
 
 var (
-	errTaken = errors.New("somebody took the key over")
+	errTaken = errors.New("somebody took the key over, or it is in doubt")
 	errOver  = errors.New("the attempt is over")
 )
 
 // Begin says: from here on the effect may happen. If it returns an error the effect must not be begun; the function should
-// return that error. It is refused when the attempt's time is over or somebody took the key over, and under [Durable] when the
-// begin is not known to be stored. A note that is not nil is saved as by Note, in the same write under Durable.
+// return that error. It is refused when the attempt's time is over. Where it makes a write, under [Durable] or with a
+// note that is not nil, it is refused as well when somebody took the key over, when its outcome is in doubt already, and
+// when the write is not known to be stored. A note is saved as by Note, under Durable in the same write.
 func (a *Attempt) Begin(ctx context.Context, note any) error {
 	if a == nil {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if err := a.begin(ctx, note); err != nil {
 		return fmt.Errorf("idem: %s: begin refused, the effect must not happen: %w", a.call.label, err)
 	}
-	a.begun = true
 	return nil
 }
 
-func (a *Attempt) begin(ctx context.Context, v any) error {
+func (a *Attempt) begin(ctx context.Context, note any) error {
 	w := want{what: begin, fence: a.fence}
+	if note != nil {
+		var err error
+		if w.sealed, err = a.sealNote(note); err != nil {
+			return err
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case a.over:
 		return errOver
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case time.Now().Round(0).After(a.call.runEnd.Round(0)): // the wall clock: a freeze stops the other one
+	case left(a.call.runEnd) <= 0:
 		return context.DeadlineExceeded
 	}
-	if v != nil {
-		var err error
-		if w.sealed, err = a.sealNote(v); err != nil {
+	if note != nil || a.call.Begin == Durable && !a.begun {
+		if err := a.save(ctx, w); err != nil {
 			return err
 		}
-		if a.call.Options.Begin != Durable || a.begun {
-			w.what = note
-		}
-	} else if a.call.Options.Begin != Durable || a.begun {
-		return nil
 	}
-	return a.save(ctx, w)
+	a.begun = true
+	return nil
 }
 
 // Note saves, sealed, what a reconciler will need, such as an identifier that the provider gave. It is at most 1 KiB of JSON,
@@ -84,14 +95,13 @@ func (a *Attempt) Note(ctx context.Context, v any) error {
 	if a == nil {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.over {
-		return fmt.Errorf("idem: %s: note: %w", a.call.label, errOver)
-	}
 	s, err := a.sealNote(v)
 	if err == nil {
-		err = a.save(ctx, want{what: note, fence: a.fence, sealed: s})
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if err = errOver; !a.over {
+			err = a.save(ctx, want{what: note, fence: a.fence, sealed: s})
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("idem: %s: note: %w", a.call.label, err)
@@ -112,14 +122,14 @@ func (a *Attempt) sealNote(v any) (Sealed, error) {
 
 // save writes what the running function wants. An answer that stays lost is an error: whether it is stored, nobody knows.
 func (a *Attempt) save(ctx context.Context, w want) error {
-	why, err := a.conclude(w, func(seen, next Record) (Record, error) { return a.call.writeShort(ctx, seen, next, a.call.propose) })
+	why, err := a.conclude(w, func(seen, next Record) (Record, error) {
+		return a.call.writeBy(ctx, a.call.runEnd, seen, next, a.call.propose)
+	})
 	switch {
 	case err != nil:
 		return err
-	case why == fine || why == already && w.sealed.empty():
+	case why == fine, why == already: // already: begun by a write of our own whose answer was lost
 		return nil
-	case why == already: // begun by a write of our own whose answer was lost; the note may not be in it
-		return a.save(ctx, want{what: note, fence: w.fence, sealed: w.sealed})
 	}
 	return errTaken
 }
@@ -171,8 +181,8 @@ func (a *Attempt) Fence() uint64 {
 }
 
 // run calls the function. A panic is recorded and goes on; so does runtime.Goexit.
-func (a *Attempt) run(ctx context.Context, fn func(context.Context) (json.RawMessage, error)) (raw json.RawMessage, err error) {
-	running, cancel := context.WithDeadline(context.WithValue(ctx, attemptKey{}, a), a.call.runEnd)
+func (a *Attempt) run(ctx context.Context, fn func(context.Context) (product, error)) (p product, err error) {
+	running, cancel := context.WithDeadline(guarded(ctx, a), a.call.runEnd)
 	defer cancel()
 	returned := false
 	defer func() {
@@ -183,7 +193,9 @@ func (a *Attempt) run(ctx context.Context, fn func(context.Context) (json.RawMes
 			a.undecided(ctx, time.Now(), Panicked)
 		}
 	}()
-	raw, err = fn(running)
+	a.call.emit(ctx, a.call.label, a.call.start, Event{Kind: "Claimed", Fence: a.fence})
+	a.started = true
+	p, err = fn(running)
 	returned = true
-	return raw, err
+	return p, err
 }

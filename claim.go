@@ -14,14 +14,19 @@ const (
 	lastPause    = time.Second
 )
 
-// claim goes on until this request owns the key (Executed), or has a terminal record to answer with, or is refused.
+// proposal writes next over what was seen, and returns who holds the key then.
+type proposal func(ctx context.Context, seen, next Record) (Record, error)
+
+// claim goes on until this request owns the key (Executed), or has a terminal record to answer with, or is refused. commit is
+// for Commit alone: it writes the receipt together with the effect, and then Executed means that both are there.
 //
 // If the process dies after the claim was applied, the record is pending until its lease ends; if the answer was lost and
 // stays lost, nothing runs. A request that arrives twice is refused by the record that the first one left.
-func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
+func (c *call) claim(ctx context.Context, commit proposal) (Record, Outcome, error) {
 	var (
 		seen    = Record{ID: c.id} // a guess; the store's refusal tells better in the same request
-		want    = c.claims()
+		claims  = want{what: claim, fingerprint: c.fingerprint}
+		want    = claims
 		waiting = waiting{until: c.start.Add(c.Wait)}
 	)
 	for turn := 0; turn < maxTurns; turn++ {
@@ -32,7 +37,7 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 		case known:
 			return seen, Replayed, nil
 		case lost: // a verdict that came too late: see what the record says now
-			want = c.claims()
+			want = claims
 			continue
 		case inProgress:
 			if !waiting.next(ctx, c.runEnd) {
@@ -43,21 +48,29 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 		default:
 			return seen, 0, c.refused(ctx, seen, why, nil)
 		}
-		if err := c.tooLate(ctx); err != nil {
+		settles := want.what == sayDone || want.what == sayFailed
+		if err := c.tooLate(ctx); err != nil && !settles {
 			return seen, 0, c.unavailable(ctx, "Refused", err)
 		}
-		next.Version = newVersion()
 		propose := c.propose
 		if move == tx {
-			if err := c.compose(ctx); err != nil {
-				return seen, 0, err // nothing was written
+			if err := c.compose(ctx, &next); err != nil {
+				return seen, 0, err
 			}
-			propose = c.commit
+			propose = commit
 		}
-		holder, err := c.writeShort(ctx, seen, next, propose)
+		next.Version = newVersion()
+		var holder Record
+		var err error
+		if settles { // what the reconciler knows is worth the reserve, and is recorded though the caller has left
+			holder, err = c.writeBy(context.WithoutCancel(ctx), c.end, seen, next, propose)
+		} else {
+			holder, err = c.writeBy(ctx, c.runEnd, seen, next, propose)
+		}
 		if err != nil {
-			return seen, 0, c.unavailable(ctx, "StoreErrors", err)
+			return seen, 0, c.failedWrite(ctx, err)
 		}
+		again := move == t7 && want.what == claim && seen.State.open() && seen.Begun
 		seen = holder
 		if holder.Version != next.Version {
 			continue
@@ -66,7 +79,10 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 		case tx:
 			return seen, Executed, nil
 		case t1, t7:
-			c.emit(ctx, c.label, c.start, Event{Kind: "Claimed", Fence: seen.Fence})
+			if want.what == sayNothing {
+				c.emit(ctx, c.label, c.start, Event{Kind: "Reconciled", Fence: seen.Fence})
+			}
+			c.again = again
 			return seen, Executed, nil
 		case t4:
 			if want, err = c.ask(ctx, seen); err != nil {
@@ -76,7 +92,7 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 			if seen.State.terminal() {
 				return seen, Reconciled, nil
 			}
-			want = c.claims()
+			want = claims
 		default: // t3, t9
 			c.emitDoubt(ctx, seen)
 		}
@@ -84,14 +100,22 @@ func (c *call) claim(ctx context.Context) (Record, Outcome, error) {
 	return seen, 0, c.unavailable(ctx, "StoreErrors", errBusy)
 }
 
-func (c *call) claims() want { return want{what: claim, fingerprint: c.fingerprint} }
-
-func (c *call) writeShort(ctx context.Context, seen, next Record, propose func(ctx context.Context, seen, next Record) (Record, error)) (Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+// writeBy is write with a bound.
+func (c *call) writeBy(ctx context.Context, end time.Time, seen, next Record, propose proposal) (Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(claimTimeout, max(left(end), 0)))
 	defer cancel()
-	ctx, cancel2 := context.WithDeadline(ctx, c.runEnd)
-	defer cancel2()
 	return c.write(ctx, seen, next, propose)
+}
+
+// failedWrite is why a claim was not written. A store that refuses a generation which is no longer the table's says that
+// the same record is no use; the same request is, under the new one.
+func (c *call) failedWrite(ctx context.Context, err error) error {
+	if !retryable(err, true) {
+		if g, gerr := c.store.Generation(ctx); gerr == nil && g.Number != c.terms.generation.Number {
+			err = errAdopted
+		}
+	}
+	return c.unavailable(ctx, "StoreErrors", err)
 }
 
 // refused turns a refusal into the error that says so.
@@ -99,11 +123,7 @@ func (c *call) refused(ctx context.Context, r Record, why refusal, cause error) 
 	switch why {
 	case inProgress:
 		c.emit(ctx, c.label, c.start, Event{Kind: "InProgress", Fence: r.Fence})
-		left := r.Lease.Sub(r.At)
-		if r.At.IsZero() {
-			left = time.Until(r.Lease)
-		}
-		return &InProgressError{ID: c.label, Until: r.Lease, After: left}
+		return &InProgressError{ID: c.label, Until: r.Lease, After: r.Lease.Sub(r.time(c.terms))}
 	case mismatch:
 		c.emit(ctx, c.label, c.start, Event{Kind: "Mismatch", Fence: r.Fence})
 		return &MismatchError{c.label}
@@ -111,7 +131,7 @@ func (c *call) refused(ctx context.Context, r Record, why refusal, cause error) 
 		c.emitDoubt(ctx, r)
 		return c.indeterminate(r, cause)
 	case stale:
-		return c.unavailable(ctx, "StoreErrors", errors.New("the table was adopted anew meanwhile"))
+		return c.unavailable(ctx, "StoreErrors", errAdopted)
 	}
 	return c.unavailable(ctx, "StoreErrors", errForeign)
 }
@@ -124,11 +144,15 @@ func (c *call) emitDoubt(ctx context.Context, r Record) {
 	}
 }
 
-// indeterminate tells what is known without opening anything.
+// indeterminate tells what is known without opening anything, and nothing that the caller does not have.
 func (c *call) indeterminate(r Record, cause error) error {
-	e := &IndeterminateError{ID: c.label, Doubt: Doubt{Tenant: c.id.Tenant, Reason: r.Reason, Since: r.Since, Fence: r.Fence, DownstreamKey: c.id.downstreamKey(), Request: &c.request}, Err: cause}
-	if c.Recover.kind == reconcile {
+	e := &IndeterminateError{ID: c.label, Doubt: Doubt{Reason: r.Reason, Since: r.Since, Fence: r.Fence, DownstreamKey: c.id.downstreamKey()}, Err: cause}
+	switch {
+	case c.terms.tx:
+	case c.Recover.kind == reconcile:
 		e.After = max(r.AskAfter.Sub(r.time(c.terms)), time.Second)
+	case c.Recover.kind == rerun && (r.At.IsZero() || r.rerunnable(c.Recover.within)): // the answer told no time, or Look asks
+		e.After = time.Second
 	}
 	return e
 }
@@ -142,14 +166,10 @@ func (c *call) ask(ctx context.Context, r Record) (want, error) {
 	if err != nil {
 		return want{}, c.unavailable(ctx, "KeyErrors", err)
 	}
-	asking, cancel := context.WithDeadline(ctx, c.runEnd)
+	asking, cancel := context.WithDeadline(guarded(ctx, nil), c.runEnd)
 	defer cancel()
-	raw, err := c.Recover.ask(asking, d)
+	p, err := c.Recover.ask(asking, d)
 	w := want{fence: r.Fence, asked: r.At, fingerprint: c.fingerprint, verdict: Resolution{By: "reconciler", At: r.At}}
-	if _, ok := err.(*encodeError); ok {
-		w.what = sayDone // and its result is not kept
-		return w, nil
-	}
 	switch classOf(err) {
 	case final:
 		w.what, w.never = sayFailed, true
@@ -160,11 +180,11 @@ func (c *call) ask(ctx context.Context, r Record) (want, error) {
 		w.what, w.run, err = sayNothing, true, nil
 	default:
 		if err != nil {
-			return w, c.refused(ctx, r, inDoubt, bare(err))
+			return w, c.refused(ctx, r, inDoubt, hidden(err))
 		}
 		w.what = sayDone
-		if len(raw) <= c.MaxResult {
-			w.sealed, err = c.sealed(kindResult, r.Fence, raw)
+		if p.unkept == nil && len(p.raw) <= c.MaxResult {
+			w.sealed, err = c.sealed(kindResult, r.Fence, p.raw)
 		}
 	}
 	if err != nil {
@@ -175,7 +195,7 @@ func (c *call) ask(ctx context.Context, r Record) (want, error) {
 
 // doubt opens what was saved about an indeterminate record. Evidence from before this life proves nothing.
 func (c *call) doubt(ctx context.Context, r Record) (d Doubt, err error) {
-	d = Doubt{Tenant: r.ID.Tenant, Reason: r.Reason, Since: r.Since, Fence: r.Fence, DownstreamKey: r.ID.downstreamKey(), Request: &c.request}
+	d = Doubt{Tenant: c.id.Tenant, Reason: r.Reason, Since: r.Since, Fence: r.Fence, DownstreamKey: c.id.downstreamKey(), Request: &c.request}
 	if !r.Note.empty() {
 		if d.Note, err = open(ctx, c.sealer, r, kindNote, r.Note); err != nil {
 			return d, err
@@ -209,3 +229,5 @@ func (w *waiting) next(ctx context.Context, runEnd time.Time) bool {
 		return false
 	}
 }
+
+var errAdopted = errors.New("the table was adopted anew meanwhile")

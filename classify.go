@@ -1,7 +1,5 @@
 package idem
 
-import "errors"
-
 // class is what an error says about the effect.
 type class uint8
 
@@ -36,7 +34,7 @@ func NeverApplied(err error) error { return classify(neverApplied, err) }
 func Final(err error) error { return classify(final, err) }
 
 // Unknown says of an error that the effect may have happened: the record becomes indeterminate, as it does for an error that
-// is not classified at all. A nil error stays nil.
+// is not classified at all, and for one that is joined of a classified and another one. A nil error stays nil.
 func Unknown(err error) error { return classify(unknown, err) }
 
 func classify(c class, err error) error {
@@ -46,54 +44,73 @@ func classify(c class, err error) error {
 	return &classified{c, err}
 }
 
-// classOf looks through wrapped and joined errors for a class. What says two different things says nothing: unknown. It does
-// not look into what an inner guarded call answered: that nothing happened there says nothing about the function around it.
-func classOf(err error) class {
+// classOf looks through wrapped and joined errors for a class. What says two different things, or is joined with an error
+// that says nothing, is unknown. It does not look into what an inner guarded call answered: that nothing happened there
+// says nothing about the function around it. An error whose methods panic says nothing.
+func classOf(err error) (c class) {
+	defer func() {
+		if recover() != nil {
+			c = unclassified
+		}
+	}()
+	return classIn(err, maxDepth)
+}
+
+const maxDepth = 100 // of wrapped errors: one that unwraps to itself ends here
+
+func classIn(err error, depth int) class {
+	if depth == 0 {
+		return unclassified
+	}
 	switch e := err.(type) {
 	case nil:
 		return unclassified
 	case *answered:
 		return unclassified
 	case *classified:
-		if inner := classOf(e.err); inner != unclassified && inner != e.class {
+		if inner := classIn(e.err, depth-1); inner != unclassified && inner != e.class {
 			return unknown
 		}
 		return e.class
 	case interface{ Unwrap() error }:
-		return classOf(e.Unwrap())
+		return classIn(e.Unwrap(), depth-1)
 	case interface{ Unwrap() []error }:
-		found := unclassified
-		for _, inner := range e.Unwrap() {
-			switch c := classOf(inner); {
-			case c == unclassified || c == found:
-			case found == unclassified:
-				found = c
-			default:
+		all := e.Unwrap()
+		if len(all) == 0 {
+			return unclassified
+		}
+		c := classIn(all[0], depth-1)
+		for _, inner := range all[1:] {
+			if classIn(inner, depth-1) != c {
 				return unknown
 			}
 		}
-		return found
+		return c
 	}
 	return unclassified
 }
 
 // bare is the function's own error value, as it goes to the caller: without the word it was classified with, so that its type
-// name is what the Lambda runtime reports, and so that a guarded call around this one does not take the word for its own.
+// name is what the Lambda runtime reports.
 func bare(err error) error {
 	for {
 		c, ok := err.(*classified)
 		if !ok {
-			break
+			return err
 		}
 		err = c.err
 	}
-	if _, ok := errors.AsType[*classified](err); ok && classOf(err) != unclassified {
+}
+
+// hidden is bare for a guarded call around this one: it does not take a word inside for its own.
+func hidden(err error) error {
+	if err = bare(err); classOf(err) != unclassified {
 		return &answered{err}
 	}
 	return err
 }
 
-// answered hides from a guarded call around this one how an error inside was classified.
+// answered hides how an error inside was classified.
 type answered struct{ err error }
 
 func (e *answered) Error() string { return e.err.Error() }

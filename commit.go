@@ -2,30 +2,30 @@ package idem
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 )
 
 // Commit is [Operation.Do] for an effect that lies in the store's own database: it is committed together with its receipt, so
-// there is no lease, no doubt and nothing to recover. It is the seam for back ends, such as dynamo's Transact.
+// no lease and no doubt come of it. It is the seam for back ends, such as dynamo's Transact.
 //
-// fn only prepares: it has no effect of its own, and may be called although its result is then not used. write stores next over
-// the record that carries the version seen (none: the zero Version) together with the caller's writes, all or nothing, and
-// answers as a [Store] does. A request for a key that an ordinary attempt holds is refused as Do would.
+// fn only prepares: it has no effect of its own, and may be called although its result is then not used. Its error is returned
+// with nothing written, whatever it was classified with. write stores next over the record that carries the version seen
+// (none: the zero Version) together with the caller's writes, all or nothing, and answers as a [Store] does.
+//
+// The errors are Do's. A [NotRecordedError] says that both effect and receipt may be stored, or neither: the same request
+// again tells. A key that an ordinary attempt holds, or left in doubt, is refused as Do would, and no reconciler is asked.
 func (o *Operation[T]) Commit(ctx context.Context, r Request, fn func(context.Context) (T, error), write func(ctx context.Context, seen Version, next Record) (Record, error)) (Result[T], error) {
-	a, err := o.commit(ctx, r, func(ctx context.Context) (json.RawMessage, error) {
-		v, err := fn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return encode(v)
-	}, write)
+	if fn == nil || write == nil {
+		return Result[T]{}, &RequestError{o.Name(), "Commit needs a function and a write"}
+	}
+	a, err := o.engine.commit(ctx, r, func(ctx context.Context) (product, error) { return made(fn(ctx)) }, write)
 	if err != nil {
 		return Result[T]{}, err
 	}
 	return o.result(a, r)
 }
 
-func (e *engine) commit(ctx context.Context, r Request, fn func(context.Context) (json.RawMessage, error), write func(context.Context, Version, Record) (Record, error)) (answer, error) {
+func (e *engine) commit(ctx context.Context, r Request, fn func(context.Context) (product, error), write func(context.Context, Version, Record) (Record, error)) (answer, error) {
 	c, err := e.identify(ctx, r)
 	if err == nil {
 		err = c.prepare(ctx)
@@ -34,37 +34,39 @@ func (e *engine) commit(ctx context.Context, r Request, fn func(context.Context)
 		return answer{}, err
 	}
 	c.terms.tx = true
-	var own answer
-	c.compose = func(ctx context.Context) error {
-		if own.outcome != 0 {
-			return nil
+	var own *product
+	c.compose = func(ctx context.Context, next *Record) error {
+		if own == nil {
+			running, cancel := context.WithDeadline(guarded(ctx, nil), c.runEnd)
+			defer cancel()
+			p, err := fn(running)
+			switch {
+			case err != nil && nested(ctx):
+				return hidden(err)
+			case err != nil:
+				return bare(err)
+			case p.unkept != nil:
+				return &RequestError{c.name, p.unkept.Error() + "; nothing was written"}
+			case len(p.raw) > c.MaxResult:
+				return &RequestError{c.name, "the result is larger than Options.MaxResult; nothing was written"}
+			}
+			own = &p
 		}
-		ctx, cancel := context.WithDeadline(ctx, c.runEnd)
-		defer cancel()
-		raw, err := fn(ctx)
-		switch {
-		case err != nil:
-			return bare(err)
-		case len(raw) > c.MaxResult:
-			return &RequestError{c.name, "the result is larger than Options.MaxResult; nothing was written"}
-		}
-		own = answer{raw, Executed}
-		return nil
-	}
-	c.commit = func(ctx context.Context, seen, next Record) (Record, error) {
 		var err error
 		if next.Receipt, err = c.sealed(kindResult, next.Fence, own.raw); err != nil {
-			return Record{}, err
+			return c.unavailable(ctx, "KeyErrors", err)
 		}
-		return write(ctx, seen.Version, next)
+		return nil
 	}
-	rec, how, err := c.claim(ctx)
+	rec, how, err := c.claim(ctx, func(ctx context.Context, seen, next Record) (Record, error) { return write(ctx, seen.Version, next) })
 	switch {
+	case err != nil && own != nil && errors.Is(err, ErrAmbiguous):
+		return answer{}, &NotRecordedError{ID: c.label, Raw: own.raw, Err: errors.Unwrap(err), both: true}
 	case err != nil:
 		return answer{}, err
 	case how == Executed:
 		c.emit(ctx, c.label, c.start, Event{Kind: "Completed", Fence: rec.Fence, Bytes: len(own.raw)})
-		return own, nil
+		return answer{own.raw, Executed}, nil
 	}
 	return c.answer(ctx, rec, how)
 }

@@ -3,7 +3,6 @@ package idem
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"time"
 )
@@ -16,16 +15,11 @@ import (
 // that word. A panic goes on after it was recorded as unknown, or as nothing where the operation marks its begin.
 //
 // Where fn did not run for this request, the error is a [RequestError], [InProgressError], [MismatchError],
-// [IndeterminateError], [UnavailableError], [UnreadableError] or [FailedError]. Where it ran and succeeded but that
-// could not be recorded, it is a [NotRecordedError] or a [LostError]. [RetryAfter] says whether a retry helps.
+// [IndeterminateError], [UnavailableError], [UnreadableError] or [FailedError]. Where it ran and succeeded, it is a
+// [NotRecordedError] or a [LostError] if that could not be recorded, and an [UnreadableError] if its result has no JSON form
+// or does not decode. [RetryAfter] says whether a retry helps. An inner guarded call's error that fn returns is fn's own.
 func (o *Operation[T]) Do(ctx context.Context, r Request, fn func(context.Context) (T, error)) (Result[T], error) {
-	a, err := o.do(ctx, r, func(ctx context.Context) (json.RawMessage, error) {
-		v, err := fn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return encode(v)
-	})
+	a, err := o.engine.do(ctx, r, func(ctx context.Context) (product, error) { return made(fn(ctx)) })
 	if err != nil {
 		return Result[T]{}, err
 	}
@@ -34,7 +28,7 @@ func (o *Operation[T]) Do(ctx context.Context, r Request, fn func(context.Contex
 
 // Look tells what is known about r and runs nothing: the recorded result, or one of Do's errors, or a [NotFoundError].
 func (o *Operation[T]) Look(ctx context.Context, r Request) (Result[T], error) {
-	a, err := o.look(ctx, r)
+	a, err := o.engine.look(ctx, r)
 	if err != nil {
 		return Result[T]{}, err
 	}
@@ -44,7 +38,7 @@ func (o *Operation[T]) Look(ctx context.Context, r Request) (Result[T], error) {
 func (o *Operation[T]) result(a answer, r Request) (Result[T], error) {
 	v, err := decode[T](a.raw)
 	if err != nil {
-		id, _ := r.id(o.name, o.SingleTenant)
+		id, _ := r.id(o.engine.name, o.engine.SingleTenant)
 		return Result[T]{}, &UnreadableError{ID: id.String(), Raw: a.raw, Err: err}
 	}
 	return Result[T]{Value: v, Raw: a.raw, Outcome: a.outcome}, nil
@@ -64,12 +58,12 @@ type call struct {
 	end         time.Time     // the invocation ends
 	reserve     time.Duration // between the two
 	doubted     bool          // this request's Indeterminate event was emitted
+	again       bool          // the claim runs again what may have happened
 
-	compose func(context.Context) error                                  // Commit: runs the function
-	commit  func(ctx context.Context, seen, next Record) (Record, error) // Commit: writes the effect with its receipt
+	compose func(ctx context.Context, next *Record) error // Commit: runs the function and seals its result into next
 }
 
-func (e *engine) do(ctx context.Context, r Request, fn func(context.Context) (json.RawMessage, error)) (answer, error) {
+func (e *engine) do(ctx context.Context, r Request, fn func(context.Context) (product, error)) (answer, error) {
 	c, err := e.identify(ctx, r)
 	if err != nil {
 		return answer{}, err
@@ -77,7 +71,7 @@ func (e *engine) do(ctx context.Context, r Request, fn func(context.Context) (js
 	if err := c.prepare(ctx); err != nil {
 		return answer{}, err
 	}
-	rec, how, err := c.claim(ctx)
+	rec, how, err := c.claim(ctx, nil)
 	switch {
 	case err != nil:
 		return answer{}, err
@@ -85,13 +79,32 @@ func (e *engine) do(ctx context.Context, r Request, fn func(context.Context) (js
 		return c.answer(ctx, rec, how)
 	}
 	a := &Attempt{call: c, rec: rec, fence: rec.Fence, life: rec.Life}
+	c.bound(rec)
 	if why := c.tooLate(ctx); why != nil { // the claim took too long
 		a.over = true
-		a.finish(ctx, nil, NeverApplied(why))
+		a.nothingHappened(ctx, time.Now(), Deadline)
 		return answer{}, &UnavailableError{ID: c.label, Err: why}
 	}
-	raw, err := a.run(ctx, fn)
-	return a.finish(ctx, raw, err)
+	p, err := a.run(ctx, fn)
+	return a.finish(ctx, p, err)
+}
+
+// bound lets the run end before its lease does by the store's clock, which may be ahead of the caller's: on an environment that
+// was thawed with its clock standing, say.
+func (c *call) bound(r Record) {
+	if r.At.IsZero() {
+		return
+	}
+	if end := time.Now().Add(r.Lease.Sub(r.At) - leaseMargin); end.Before(c.end) {
+		c.end, c.runEnd = end, end.Add(-c.reserve)
+	}
+}
+
+// left is how much time there is until t, by the wall clock or the monotonic one, whichever says less: a freeze stops the one, and
+// the other may be set.
+func left(t time.Time) time.Duration {
+	now := time.Now()
+	return min(t.Sub(now), t.Round(0).Sub(now.Round(0)))
 }
 
 // tooLate says why the function is not to be started any more, if so.
@@ -99,7 +112,7 @@ func (c *call) tooLate(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if time.Until(c.runEnd) < minRun {
+	if left(c.runEnd) < minRun {
 		return errNoTime
 	}
 	return nil
@@ -148,7 +161,9 @@ func (c *call) prepare(ctx context.Context) error {
 		return c.unavailable(ctx, "StoreErrors", err)
 	}
 	c.terms = c.engine.terms(c.id, g)
-	c.terms.lease, c.terms.issued = deadline.Add(leaseMargin).Round(0), c.request.Issued
+	// The deadline is the Lambda service's, or else by a clock that may be wrong; by the store's clock the lease is not shorter.
+	c.terms.lease = latest(deadline.Round(0), g.At.Add(deadline.Sub(c.start))).Add(leaseMargin)
+	c.terms.issued = c.request.Issued
 	if c.outlived(g) {
 		c.emit(ctx, c.label, c.start, Event{Kind: "Refused"})
 		return &RequestError{c.name, "Request.Issued is longer ago than Options.Retain: the key may have been used and forgotten"}
@@ -203,7 +218,7 @@ func (e *engine) propose(ctx context.Context, seen, next Record) (Record, error)
 // write returns who holds the key after next was proposed. Every write gets a version of its own. If its answer was lost, one
 // read tells: either the record carries the version, or it is not as seen any more and the write, should it still arrive, will
 // be refused; or it is as seen, and the error says that the write may yet be applied.
-func (e *engine) write(ctx context.Context, seen, next Record, propose func(ctx context.Context, seen, next Record) (Record, error)) (Record, error) {
+func (e *engine) write(ctx context.Context, seen, next Record, propose proposal) (Record, error) {
 	holder, err := propose(ctx, seen, next)
 	if err == nil || !errors.Is(err, ErrAmbiguous) {
 		return holder, err

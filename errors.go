@@ -73,14 +73,19 @@ func (e *UnavailableError) Error() string {
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // NotRecordedError: the function ran and succeeded, but its receipt is not known to be stored. The effect happened. A later
-// request gets the result if it was stored after all, else finds the key indeterminate.
+// request gets the result if it was stored after all, else finds the key indeterminate. From [Operation.Commit] it says that
+// effect and receipt may both be stored, or neither; the same request again tells.
 type NotRecordedError struct {
-	ID  string          // operation and digest
-	Raw json.RawMessage // what the function returned
-	Err error
+	ID   string          // operation and digest
+	Raw  json.RawMessage // what the function returned
+	Err  error
+	both bool // of Commit
 }
 
 func (e *NotRecordedError) Error() string {
+	if e.both {
+		return fmt.Sprintf("idem: %s: effect and receipt may both be stored, or neither: %v", e.ID, e.Err)
+	}
 	return fmt.Sprintf("idem: %s: the effect happened, its receipt may not be stored: %v", e.ID, e.Err)
 }
 
@@ -136,25 +141,50 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("idem: %s: nothing i
 var (
 	errNotKept = errors.New("it was not kept: too large, or it could not be encoded or sealed")
 	errNoTime  = errors.New("too little time is left before the deadline")
-	errForeign = errors.New("the record is in a state that this version does not know")
 	errBusy    = errors.New("the record keeps changing")
 )
 
-// RetryAfter says whether sending the same request again is useful, and when at the earliest.
+// foreignError: retrying with this version is no use.
+type foreignError struct{}
+
+var errForeign foreignError
+
+func (foreignError) Error() string   { return "the record is in a state that this version does not know" }
+func (foreignError) Retryable() bool { return false }
+
+// VerdictError: [Resolve] refused a verdict. Nothing was decided.
+type VerdictError struct {
+	ID      string    // operation and digest
+	Problem string    // what is wrong with it
+	Until   time.Time // when "not found" will be believed, if that is what is wrong
+}
+
+func (e *VerdictError) Error() string {
+	return fmt.Sprintf("idem: %s: nothing was decided: %s", e.ID, e.Problem)
+}
+
+// RetryAfter says whether sending the same request again is useful, and when at the earliest. It looks for the outermost error of
+// this package; of the function's own errors it knows nothing and says no.
 func RetryAfter(err error) (time.Duration, bool) {
 	const soon = time.Second
-	for ; err != nil; err = errors.Unwrap(err) {
-		switch e := err.(type) {
-		case *InProgressError:
-			return max(e.After, soon), true
-		case *IndeterminateError:
-			return e.After, e.After > 0
-		case *UnavailableError:
-			return soon, retryable(e.Err, true)
-		case *NotRecordedError:
-			return soon, true
-		case *RequestError, *MismatchError, *LostError, *UnreadableError, *FailedError, *NotFoundError:
-			return 0, false
+	switch e := err.(type) {
+	case *InProgressError:
+		return max(e.After, soon), true
+	case *IndeterminateError:
+		return e.After, e.After > 0
+	case *UnavailableError:
+		return soon, retryable(e.Err, true)
+	case *NotRecordedError:
+		return soon, true
+	case *RequestError, *MismatchError, *LostError, *UnreadableError, *FailedError, *NotFoundError, *VerdictError:
+		return 0, false
+	case interface{ Unwrap() error }:
+		return RetryAfter(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if after, ok := RetryAfter(inner); ok {
+				return after, ok
+			}
 		}
 	}
 	return 0, false

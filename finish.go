@@ -13,37 +13,53 @@ import (
 // If the process dies before the write is applied, the record stays pending and lapses into a doubt; if it dies after that,
 // the next request is answered with the record. If the answer is lost, write asks; if somebody took the key over, the outcome
 // is left as evidence.
-func (a *Attempt) finish(ctx context.Context, raw json.RawMessage, err error) (answer, error) {
+func (a *Attempt) finish(ctx context.Context, p product, err error) (answer, error) {
 	ended := time.Now()
-	if _, ok := err.(*encodeError); ok { // only encode gives it: the function itself succeeded
-		return a.completed(ctx, ended, nil, err)
-	}
 	if err == nil {
-		return a.completed(ctx, ended, raw, nil)
+		return a.completed(ctx, ended, p)
+	}
+	own := bare(err)
+	if nested(ctx) {
+		own = hidden(err)
 	}
 	switch classOf(err) {
 	case final:
-		return a.failed(ctx, ended, bare(err))
+		return a.failed(ctx, ended, own)
 	case notApplied, neverApplied:
-		a.settle(ctx, ended, want{what: release, fence: a.fence})
+		a.nothingHappened(ctx, ended, Errored)
 	case unknown:
-		a.settle(ctx, ended, want{what: doubt, fence: a.fence, reason: Errored})
+		a.settle(ctx, ended, want{what: doubt, fence: a.fence, reason: Errored, said: true})
 	default:
 		reason := Errored
-		if a.late && errors.Is(err, context.DeadlineExceeded) {
+		if a.late && isDeadline(err) {
 			reason = Deadline
 		}
 		a.undecided(ctx, ended, reason)
 	}
-	return answer{}, bare(err)
+	return answer{}, own
 }
 
-// undecided records what ended without a word: nothing happened where the operation marks its begin and this attempt has
-// not begun, else nobody knows.
+// isDeadline is false for an error whose methods panic.
+func isDeadline(err error) (is bool) {
+	defer func() { recover() }()
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// undecided records what ended without a word: nothing happened where the function was not called, or where the operation marks
+// its begin and this attempt has not begun; else nobody knows.
 func (a *Attempt) undecided(ctx context.Context, ended time.Time, reason Reason) {
-	w := want{what: doubt, fence: a.fence, reason: reason}
-	if a.call.Options.Begin != Ignored && !a.begun {
-		w = want{what: release, fence: a.fence}
+	if !a.started || a.call.Begin != Ignored && !a.begun {
+		a.nothingHappened(ctx, ended, reason)
+		return
+	}
+	a.settle(ctx, ended, want{what: doubt, fence: a.fence, reason: reason})
+}
+
+// nothingHappened releases the key. An attempt that runs again what may have happened (Rerun) knows that only of itself.
+func (a *Attempt) nothingHappened(ctx context.Context, ended time.Time, reason Reason) {
+	w := want{what: release, fence: a.fence}
+	if a.call.again {
+		w = want{what: doubt, fence: a.fence, reason: reason, said: true}
 	}
 	a.settle(ctx, ended, w)
 }
@@ -57,7 +73,7 @@ func (a *Attempt) settle(ctx context.Context, ended time.Time, w want) {
 		e.Kind = "NotRecorded"
 	case why == fine && a.rec.State == Released:
 		e.Kind = "Released"
-	case why == fine:
+	case why == fine, a.rec.State == Indeterminate && a.rec.Fence == a.fence: // somebody found it lapsed before
 		e.Kind = "Indeterminate"
 	case a.rec.State.terminal():
 		e.Kind = "Conflict"
@@ -67,38 +83,41 @@ func (a *Attempt) settle(ctx context.Context, ended time.Time, w want) {
 	a.call.emit(ctx, a.call.label, ended, e)
 }
 
-// completed records a success. encoding is why there is no result to keep, if there is none.
-func (a *Attempt) completed(ctx context.Context, ended time.Time, raw json.RawMessage, encoding error) (answer, error) {
-	c, err := a.call, encoding
+// completed records a success.
+func (a *Attempt) completed(ctx context.Context, ended time.Time, p product) (answer, error) {
+	c, unkept := a.call, p.unkept
 	w := want{what: complete, fence: a.fence, life: a.life}
-	if err == nil && len(raw) <= c.MaxResult {
-		w.sealed, err = c.sealed(kindResult, a.fence, raw)
+	if unkept == nil && len(p.raw) <= c.MaxResult {
+		w.sealed, unkept = c.sealed(kindResult, a.fence, p.raw)
 	}
-	unreadable := err
 	why, err := a.record(ctx, w)
 	switch {
 	case err != nil:
 		c.emit(ctx, c.label, ended, Event{Kind: "NotRecorded", Fence: a.fence, Err: err})
-		return answer{}, &NotRecordedError{ID: c.label, Raw: raw, Err: err}
+		return answer{}, &NotRecordedError{ID: c.label, Raw: p.raw, Err: err}
 	case why == known && !bytes.Equal(a.rec.Receipt.Bytes, w.sealed.Bytes):
-		return a.conflict(ctx, ended, raw)
+		return a.conflict(ctx, ended, p.raw)
 	case why == fine || why == known: // known: it was applied, then rewritten by a tool before its answer came
-		c.emit(ctx, c.label, ended, Event{Kind: "Completed", Fence: a.fence, Bytes: len(raw)})
-		if unreadable != nil {
-			return answer{}, &UnreadableError{ID: c.label, Raw: raw, Err: unreadable}
+		c.emit(ctx, c.label, ended, Event{Kind: "Completed", Fence: a.fence, Bytes: len(p.raw)})
+		if unkept != nil {
+			return answer{}, &UnreadableError{ID: c.label, Raw: p.raw, Err: unkept}
 		}
-		return answer{raw, Executed}, nil
+		return answer{p.raw, Executed}, nil
 	}
 	held := a.rec
-	err = a.leave(ctx, evidence{Result: raw}, true)
+	raw := p.raw
+	if len(raw) == 0 {
+		raw = json.RawMessage("null")
+	}
+	err = a.leave(ctx, evidence{Result: &raw}, true)
 	c.emit(ctx, c.label, ended, Event{Kind: "Lost", Fence: held.Fence, Err: err})
-	return answer{}, &LostError{ID: c.label, Fence: held.Fence, State: held.State, Raw: raw, Err: err}
+	return answer{}, &LostError{ID: c.label, Fence: held.Fence, State: held.State, Raw: p.raw, Err: err}
 }
 
 // failed records a final failure. The caller gets the function's own error, unless the key has another outcome.
-func (a *Attempt) failed(ctx context.Context, ended time.Time, cause error) (answer, error) {
+func (a *Attempt) failed(ctx context.Context, ended time.Time, own error) (answer, error) {
 	c := a.call
-	s, err := c.sealFailure(a.fence, cause)
+	s, err := c.sealFailure(a.fence, own)
 	why := fine
 	if err == nil {
 		why, err = a.record(ctx, want{what: fail, fence: a.fence, life: a.life, sealed: s})
@@ -111,11 +130,11 @@ func (a *Attempt) failed(ctx context.Context, ended time.Time, cause error) (ans
 	case why == fine || why == known:
 		c.emit(ctx, c.label, ended, Event{Kind: "Failed", Fence: a.fence})
 	default:
-		f := failureOf(cause)
+		f := failureOf(own)
 		err = a.leave(ctx, evidence{Failure: &f}, false)
 		c.emit(ctx, c.label, ended, Event{Kind: "Lost", Fence: a.rec.Fence, Err: err})
 	}
-	return answer{}, cause
+	return answer{}, own
 }
 
 // conflict answers with the outcome that somebody else recorded for this life of the key. raw is the attempt's own.
@@ -139,11 +158,16 @@ func (a *Attempt) leave(ctx context.Context, e evidence, happened bool) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.record(ctx, want{what: leave, fence: a.fence, life: a.life, fingerprint: a.call.fingerprint, sealed: s, happened: happened})
+	why, err := a.record(ctx, want{what: leave, fence: a.fence, life: a.life, fingerprint: a.call.fingerprint, sealed: s, happened: happened})
+	if err == nil && why != fine {
+		err = errNotLeft
+	}
 	return err
 }
 
 const maxEvidence = 4 << 10 // bytes
+
+var errNotLeft = errors.New("no evidence could be left: the key is settled or has a new life")
 
 func (c *call) sealFailure(fence uint64, err error) (Sealed, error) {
 	text, _ := json.Marshal(failureOf(err)) // two strings always marshal
@@ -151,7 +175,7 @@ func (c *call) sealFailure(fence uint64, err error) (Sealed, error) {
 }
 
 // record writes an outcome. It goes on although the caller has left, until the invocation's end, or, for an attempt that goes
-// on after that, for as long as the reserve was; the last quarter is for the read after a lost answer.
+// on after that, for as long as the reserve was. What is left after that is for the read after a lost answer.
 func (a *Attempt) record(ctx context.Context, w want) (refusal, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

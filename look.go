@@ -20,7 +20,7 @@ func (e *engine) look(ctx context.Context, r Request) (answer, error) {
 	}
 	c.terms = c.engine.terms(c.id, g)
 	c.terms.issued, c.terms.now = r.Issued, time.Now()
-	next, move, why := step(rec, c.claims(), c.terms)
+	next, move, why := step(rec, want{what: claim, fingerprint: c.fingerprint}, c.terms)
 	switch why {
 	case known:
 		return c.answer(ctx, rec, Replayed)
@@ -31,7 +31,10 @@ func (e *engine) look(ctx context.Context, r Request) (answer, error) {
 		case t4:
 			return answer{}, c.refused(ctx, rec, inDoubt, nil)
 		case t7:
-			if rec.State == Indeterminate || rec.State == Pending && rec.Begun { // Rerun
+			if rec.State == Pending && rec.Begun { // Rerun
+				rec = doubted(rec, Lapsed, c.terms)
+			}
+			if rec.State == Indeterminate {
 				return answer{}, c.refused(ctx, rec, inDoubt, nil)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 // Operation is one named effect: where its records live, how results are sealed, and what to do when an outcome is unknown.
 // It is immutable and may be used concurrently.
-type Operation[T any] struct{ *engine }
+type Operation[T any] struct{ engine *engine }
 
 // engine is an operation without its result type.
 type engine struct {
@@ -47,7 +47,7 @@ type Options struct {
 	Lease time.Duration
 
 	// Reserve is kept from the deadline for recording the outcome: the function's context ends that much earlier.
-	// Default: a tenth of the time there is, but at least 300 ms and at most 2 s.
+	// At most 5 min. Default: a tenth of the time there is, but at least 300 ms and at most 2 s.
 	Reserve time.Duration
 
 	// Wait is how long a request waits for the outcome of the attempt that holds its key. Default: 0, it gets an
@@ -71,7 +71,8 @@ type Options struct {
 const (
 	minRetain     = time.Hour
 	defaultRetain = 24 * time.Hour
-	maxLease      = 24 * time.Hour // a lease must end before the shortest retention of a table's late writes does
+	maxLease      = 24 * time.Hour
+	maxReserve    = 5 * time.Minute
 	leaseMargin   = 5 * time.Second
 	minRun        = 100 * time.Millisecond // less is no time to run anything
 	maxResult     = 350 << 10              // one item
@@ -93,7 +94,7 @@ func New[T any](store Store, sealer Sealer, name string, opts *Options) (*Operat
 }
 
 // Name is the operation's name.
-func (o *Operation[T]) Name() string { return o.name }
+func (o *Operation[T]) Name() string { return o.engine.name }
 
 func (e *engine) validate(result reflect.Type) error {
 	r := e.Recover
@@ -116,6 +117,8 @@ func (e *engine) validate(result reflect.Type) error {
 		return fmt.Errorf("Options.Begin is %d: want Ignored, InMemory or Durable", e.Begin)
 	case e.Retain != 0 && e.Retain < minRetain:
 		return fmt.Errorf("Options.Retain is %v: at least %v", e.Retain, minRetain)
+	case e.Reserve > maxReserve:
+		return fmt.Errorf("Options.Reserve is %v: at most %v", e.Reserve, maxReserve)
 	case e.Lease > maxLease:
 		return fmt.Errorf("Options.Lease is %v: at most %v", e.Lease, maxLease)
 	case e.Lease != 0 && e.Lease < reserve(e.Reserve, e.Lease)+minRun:

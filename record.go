@@ -108,7 +108,7 @@ type Record struct {
 	Generation  uint32        // of the table, when this was written
 	Fingerprint [32]byte      // of the request that opened this life
 	Lease       time.Time     // end: the latest of all owners of this life
-	Started     time.Time     // when the first owner of this life claimed, by its own clock
+	Started     time.Time     // not later than the first claim of this life, by the store's clock; zero if unknown
 	Attempts    uint32        // owners in this life
 	Reason      Reason        // of the latest doubt
 	Since       time.Time     // when the latest doubt arose

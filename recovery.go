@@ -22,16 +22,16 @@ const defaultSettle = 15 * time.Minute
 type Recovery struct {
 	kind           recovery
 	settle, within time.Duration
-	ask            func(context.Context, Doubt) (json.RawMessage, error)
+	ask            func(context.Context, Doubt) (product, error)
 	answers        reflect.Type
 }
 
 // Hold keeps indeterminate records until an operator resolves them.
 func Hold() Recovery { return Recovery{settle: defaultSettle} }
 
-// Rerun runs the function again although it may have happened, up to within after the first attempt and at most 5 times; after
-// that it holds. It is only for an effect that the downstream makes idempotent by [Attempt.DownstreamKey], and within is at
-// most how long the downstream remembers keys (Stripe: 24 h). After a restore of the table, "one outcome" is the downstream's.
+// Rerun runs the function again although it may have happened, up to within after the first attempt and for at most 5 attempts;
+// after that it holds, as it does for a key whose record a restore lost. It is only for an effect that the downstream makes
+// idempotent by [Attempt.DownstreamKey], and within is at most how long the downstream remembers keys (Stripe: 24 h).
 func Rerun(within time.Duration) Recovery {
 	return Recovery{kind: rerun, settle: defaultSettle, within: within}
 }
@@ -50,26 +50,24 @@ func Rerun(within time.Duration) Recovery {
 func Reconcile[T any](settle time.Duration, ask func(context.Context, Doubt) (T, error)) Recovery {
 	r := Recovery{kind: reconcile, settle: settle, answers: reflect.TypeFor[T]()}
 	if ask != nil {
-		r.ask = func(ctx context.Context, d Doubt) (json.RawMessage, error) {
-			v, err := ask(ctx, d)
-			if err != nil {
-				return nil, err
-			}
-			return encode(v)
-		}
+		r.ask = func(ctx context.Context, d Doubt) (product, error) { return made(ask(ctx, d)) }
 	}
 	return r
 }
 
 // Doubt is what is known about a key whose outcome is unknown.
 type Doubt struct {
-	Tenant        string
+	Tenant        string // empty in errors
 	Reason        Reason
 	Since         time.Time       // by the store's clock
 	Fence         uint64          // of the attempt in doubt: a downstream that can fence may refuse everything up to it
 	DownstreamKey string          // as [Attempt.DownstreamKey]
 	Note          json.RawMessage // what the attempt saved, nil if nothing
 	Evidence      json.RawMessage // {"result": …} or {"failure": {"type": …, "message": …}} that a replaced attempt reported too late
-	Request       *Request        // nil in a sweep: keys and payloads are not stored
-	_             struct{}
+
+	// Request is the request that asks; nil in a sweep, since keys and payloads are not stored. After [Restored] nobody has
+	// compared its payload with the first one's: compare it with what the downstream has.
+	Request *Request
+
+	_ struct{}
 }

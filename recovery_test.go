@@ -457,18 +457,18 @@ func invokedAt(t *testing.T, w *world) context.Context {
 }
 
 // What a restore did to the table: the image is of before, the generation is a new one.
-func restored(w *world, image idemtest.Snapshot, watermark time.Time) {
+func restored(w *world, image idemtest.Snapshot) {
 	now := w.store.Now()
-	w.store.Restore(image, idem.Generation{Number: 1, Watermark: watermark, Quiet: now.Add(time.Minute), Until: now.Add(24 * time.Hour)})
+	w.store.Restore(image, idem.Generation{Number: 1, Watermark: now, Quiet: now.Add(time.Minute), Until: now.Add(24 * time.Hour)})
 }
 
 func TestRestoredTableDoesNotTakeALostKeyForNew(t *testing.T) {
 	w := newWorld(t)
 	op := w.op(idem.Options{})
-	image, watermark := w.store.Snapshot(), w.store.Now()
+	image := w.store.Snapshot()
 	must2(op.Do(invoked(t), request(), w.charges))
 	w.store.Advance(time.Hour)
-	restored(w, image, watermark)
+	restored(w, image)
 	_, err := op.Do(invokedAt(t, w), request(), w.mustNotRun)
 	if e := as[*idem.IndeterminateError](t, err); e.Doubt.Reason != idem.Restored {
 		t.Errorf("%v", e.Doubt.Reason)
@@ -481,7 +481,8 @@ func TestRestoredTableDoesNotTakeALostKeyForNew(t *testing.T) {
 func TestRestoredTableRunsWhatIsKnownToBeNew(t *testing.T) {
 	w := newWorld(t)
 	op := w.op(idem.Options{})
-	restored(w, w.store.Snapshot(), w.store.Now().Add(-time.Minute))
+	restored(w, w.store.Snapshot())
+	w.store.Advance(time.Minute)
 	issued := request()
 	issued.Issued = w.store.Now()
 	must2(op.Do(invoked(t), issued, w.charges))
@@ -509,7 +510,7 @@ func TestRestoredRecordsAreQuarantinedUnlessTheyAreDone(t *testing.T) {
 	w.crashed(w.op(idem.Options{Begin: idem.Durable}), key("not begun"), failing(errors.New("x"))(w))
 	w.crashed(op, key("pending"), w.charges)
 	w.store.Advance(time.Minute)
-	restored(w, w.store.Snapshot(), w.store.Now())
+	restored(w, w.store.Snapshot())
 	if res := must2(op.Do(invokedAt(t, w), key("done"), w.mustNotRun)); res.Outcome != idem.Replayed {
 		t.Errorf("done: %v", res.Outcome)
 	}
@@ -527,7 +528,7 @@ func TestRestoredRecordsAreQuarantinedUnlessTheyAreDone(t *testing.T) {
 func TestQuarantineSettlesFromTheAdoption(t *testing.T) {
 	w := newWorld(t)
 	op, a := reconciled(w, func(idem.Doubt) (charge, error) { return charge{}, idem.NotApplied(errors.New("nothing")) })
-	restored(w, w.store.Snapshot(), w.store.Now())
+	restored(w, w.store.Snapshot())
 	_, err := op.Do(invokedAt(t, w), request(), w.mustNotRun)
 	as[*idem.IndeterminateError](t, err)
 	if a.asked != 1 {
@@ -544,7 +545,7 @@ func TestOwnerOfAnOldGenerationWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	op := w.op(idem.Options{})
 	_, err := op.Do(invoked(t), request(), func(ctx context.Context) (charge, error) {
-		restored(w, w.store.Snapshot(), w.store.Now())
+		restored(w, w.store.Snapshot())
 		return w.charges(ctx)
 	})
 	if e := as[*idem.NotRecordedError](t, err); !strings.Contains(string(e.Raw), "ch_1") {

@@ -71,7 +71,7 @@ func TestOperatorResolvesWithoutKnowingTheType(t *testing.T) {
 	})
 	t.Run("failed", func(t *testing.T) {
 		w, op, seen := inDoubt(t)
-		must2(idem.Resolve(t.Context(), w.store, w.sealer, seen, verdict(idem.Verdict{State: idem.Failed, Never: true, Failure: [2]string{"Declined", "no"}})))
+		must2(idem.Resolve(t.Context(), w.store, w.sealer, seen, verdict(idem.Verdict{State: idem.Failed, Never: true, Type: "Declined", Message: "no"})))
 		_, err := op.Do(invoked(t), request(), w.mustNotRun)
 		if f := as[*idem.FailedError](t, err); f.Type != "Declined" || f.Message != "no" {
 			t.Errorf("%+v", f)
@@ -88,19 +88,19 @@ func TestOperatorResolvesWithoutKnowingTheType(t *testing.T) {
 	t.Run("not found waits for settle", func(t *testing.T) {
 		w, _, seen := inDoubt(t)
 		_, err := idem.Resolve(t.Context(), w.store, w.sealer, seen, verdict(idem.Verdict{State: idem.Released}))
-		if e := as[*idem.RequestError](t, err); !strings.Contains(e.Problem, "until") {
+		if e := as[*idem.VerdictError](t, err); !strings.Contains(e.Problem, "until") || e.Until.IsZero() {
 			t.Errorf("%v", e)
 		}
 		w.store.Advance(16 * time.Minute)
 		_, err = idem.Resolve(t.Context(), w.store, w.sealer, seen, verdict(idem.Verdict{State: idem.Released}))
-		as[*idem.RequestError](t, err) // asked before
+		as[*idem.VerdictError](t, err) // asked before
 		must2(idem.Resolve(t.Context(), w.store, w.sealer, w.record(), verdict(idem.Verdict{State: idem.Released})))
 	})
 	t.Run("changed since it was shown", func(t *testing.T) {
 		w, _, seen := inDoubt(t)
 		must2(idem.Resolve(t.Context(), w.store, w.sealer, seen, verdict(idem.Verdict{State: idem.Completed, Result: json.RawMessage(`1`)})))
 		now, err := idem.Resolve(t.Context(), w.store, w.sealer, seen, verdict(idem.Verdict{State: idem.Released, Never: true}))
-		as[*idem.LostError](t, err)
+		as[*idem.VerdictError](t, err)
 		if now.State != idem.Completed {
 			t.Errorf("%v", now.State)
 		}
@@ -109,13 +109,13 @@ func TestOperatorResolvesWithoutKnowingTheType(t *testing.T) {
 		w := newWorld(t)
 		w.crashed(w.op(idem.Options{}), request(), w.charges)
 		_, err := idem.Resolve(t.Context(), w.store, w.sealer, w.record(), verdict(idem.Verdict{State: idem.Released, Never: true}))
-		as[*idem.LostError](t, err)
+		as[*idem.VerdictError](t, err)
 	})
 	t.Run("bad verdicts", func(t *testing.T) {
 		w, _, seen := inDoubt(t)
 		for _, v := range []idem.Verdict{{}, {State: idem.Pending, By: "a", Why: "b"}, {State: idem.Completed, By: "a", Why: "b", Result: []byte("{")}, {State: idem.Released, By: "a"}, {State: idem.Failed, Never: true, By: "a", Why: "b"}} {
 			_, err := idem.Resolve(t.Context(), w.store, w.sealer, seen, v)
-			as[*idem.RequestError](t, err)
+			as[*idem.VerdictError](t, err)
 		}
 	})
 }

@@ -45,26 +45,43 @@ func (None) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 // UnmarshalJSON takes anything.
 func (*None) UnmarshalJSON([]byte) error { return nil }
 
-// encodeError: the effect happened, but its result has no JSON form.
-type encodeError struct{ typ reflect.Type }
+// product is what a function gave: a result, and why it cannot be kept, if so.
+type product struct {
+	raw    json.RawMessage
+	unkept error
+}
 
-func (e *encodeError) Error() string {
-	return fmt.Sprintf("a result of type %v has no JSON form", e.typ)
-} // the cause may quote it
+// made is the product of a function that returned.
+func made[T any](v T, err error) (product, error) {
+	if err != nil {
+		return product{}, err
+	}
+	raw, err := encode(v)
+	return product{raw, err}, nil
+}
 
 // encode is how a result is recorded and answered: like the Lambda runtime does it, without HTML escapes. Raw JSON stays as it is,
-// to the byte.
-func encode[T any](v T) (json.RawMessage, error) {
+// to the byte. A method of the value that panics leaves it without a form; what it was about has happened all the same.
+func encode[T any](v T) (raw json.RawMessage, err error) {
 	if raw, ok := any(v).(json.RawMessage); ok {
 		return raw, nil
 	}
+	defer func() {
+		if recover() != nil {
+			raw, err = nil, noForm[T]()
+		}
+	}()
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, &encodeError{reflect.TypeFor[T]()}
+	if enc.Encode(v) != nil { // what it says may quote the value
+		return nil, noForm[T]()
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func noForm[T any]() error {
+	return fmt.Errorf("a value of type %v has no JSON form", reflect.TypeFor[T]())
 }
 
 func decode[T any](raw json.RawMessage) (v T, err error) {
@@ -93,8 +110,8 @@ type failure struct {
 }
 
 type evidence struct {
-	Result  json.RawMessage `json:"result,omitempty"`
-	Failure *failure        `json:"failure,omitempty"`
+	Result  *json.RawMessage `json:"result,omitempty"`
+	Failure *failure         `json:"failure,omitempty"`
 }
 
 const maxMessage = 1 << 10 // bytes of a recorded error message
@@ -102,7 +119,14 @@ const maxMessage = 1 << 10 // bytes of a recorded error message
 // failureOf is an error as the Lambda runtime reports it: under its type's bare name. An error that brings its name with it keeps
 // it: a replayed FailedError, and messages.InvokeResponse_Error of aws-lambda-go, known here by its name alone.
 func failureOf(err error) failure {
-	t, m := reflect.TypeOf(err), err.Error()
+	for {
+		a, ok := err.(*answered)
+		if !ok {
+			break
+		}
+		err = a.err
+	}
+	t, m := reflect.TypeOf(err), messageOf(err)
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -120,6 +144,15 @@ func failureOf(err error) failure {
 	}
 	f.Message = m
 	return f
+}
+
+func messageOf(err error) (m string) {
+	defer func() {
+		if recover() != nil {
+			m = "its Error method panics"
+		}
+	}()
+	return err.Error()
 }
 
 // sealed seals a text for a record. An attempt's fence may be older than the record's.

@@ -32,6 +32,7 @@ type want struct {
 	never       bool       // verdicts: it can no longer happen
 	run         bool       // sayNothing: go on to run as the new owner
 	happened    bool       // leave: the evidence is of an effect
+	said        bool       // doubt: the function said so itself, whether or not it marked its begin
 	verdict     Resolution // verdicts: by whom and why
 }
 
@@ -47,7 +48,7 @@ type terms struct {
 	retain     time.Duration
 	lease      time.Time // end, if this caller becomes the owner
 	issued     time.Time // of the key, zero if unknown
-	now        time.Time // the caller's own clock: never decides, only makes Expires later and Started known
+	now        time.Time // the caller's own clock: never decides, only makes Expires later
 }
 
 // move names a transition; DESIGN: "The protocol". The zero move is a refusal.
@@ -117,13 +118,13 @@ func step(r Record, w want, t terms) (Record, move, refusal) {
 
 	case begin:
 		switch {
-		case mine && r.State == Pending && r.Begun:
+		case !mine || r.State != Pending: // not from Indeterminate: somebody may be asking whether anything happened
+			return r, 0, lost
+		case r.Begun && w.sealed.empty():
 			return r, 0, already
-		case mine && r.State == Pending: // not from Indeterminate: somebody may be asking whether anything happened
-			r.Begun = true
-			return saved(r, w), t8, fine
 		}
-		return r, 0, lost
+		r.Begun = true
+		return saved(r, w), t8, fine
 
 	case note:
 		if mine && r.State.open() {
@@ -135,7 +136,7 @@ func step(r Record, w want, t terms) (Record, move, refusal) {
 		switch {
 		case final && r.Life == w.life:
 			return r, 0, known
-		case mine && r.State.open(): // a late owner's truth is welcome until somebody took over
+		case mine && r.State.open() && r.Life == w.life: // a late owner's truth is welcome until somebody took over
 			return closed(r, outcome(w), w, t), t2, fine
 		}
 		return r, 0, lost
@@ -148,7 +149,8 @@ func step(r Record, w want, t terms) (Record, move, refusal) {
 
 	case doubt:
 		switch {
-		case mine && r.State == Pending && r.Begun:
+		case mine && r.State == Pending && (r.Begun || w.said):
+			r.Begun = true
 			return doubted(r, w.reason, t), t3, fine
 		case mine && r.State == Pending:
 			return closed(r, Released, w, t), t5, fine
@@ -177,12 +179,12 @@ func step(r Record, w want, t terms) (Record, move, refusal) {
 			n := quarantined(r, w, t)
 			n.Lease, n.Evidence = latest(n.Lease, t.lease), w.sealed
 			return n, t9, fine
-		case r.Life == w.life && r.Evidence.empty() && (r.State.open() || r.State == Released):
+		case r.Life == w.life && (w.happened || r.Evidence.empty()) && (r.State.open() || r.State == Released):
 			if r.State == Released && w.happened {
 				r = doubted(r, Contradicted, t)
 				r.Begun = true
 			}
-			r.Evidence = w.sealed
+			r.Evidence = w.sealed // of an effect, it tells more than any other
 			return r, te, fine
 		}
 		return r, 0, already
@@ -219,7 +221,9 @@ func stepClaim(r Record, w want, t terms, old, final bool) (Record, move, refusa
 	case r.State == Pending && !r.Begun:
 		return closed(r, Released, w, t), t6, fine
 	case reruns:
-		return owned(r, w, t), t7, fine
+		n := owned(r, w, t)
+		n.Begun = true // whatever this attempt does: the one before it may have happened
+		return n, t7, fine
 	case r.State == Pending:
 		return doubted(r, Lapsed, t), t3, fine
 	case t.recovery == reconcile && !t.tx && r.due():
@@ -288,7 +292,7 @@ func owned(r Record, w want, t terms) Record {
 	}
 	if fresh {
 		n.Life, n.Fingerprint = n.Fence, w.fingerprint
-		n.Started, n.Attempts, n.Settle = t.now, 1, t.settle
+		n.Started, n.Attempts, n.Settle = t.generation.At, 1, t.settle
 		n.Note, n.Evidence, n.Resolved = Sealed{}, Sealed{}, Resolution{}
 	}
 	return n
@@ -300,8 +304,8 @@ func quarantined(r Record, w want, t terms) Record {
 	n := owned(r, w, t)
 	n.Attempts = r.Attempts
 	n.Note = r.Note
-	if n.Life == n.Fence { // the lost attempt began after the watermark at the earliest
-		n.Started, n.Attempts, n.Note = t.generation.Watermark, 0, Sealed{}
+	if n.Life == n.Fence { // when the lost attempt began nobody knows: it is never rerun
+		n.Started, n.Attempts, n.Note = time.Time{}, 0, Sealed{}
 	}
 	n.Lease = latest(r.Lease, t.generation.Quiet)
 	n.At = r.At

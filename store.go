@@ -53,10 +53,10 @@ type Lister interface {
 // Generation is a table's incarnation. The zero value is a table that was never restored.
 type Generation struct {
 	Number    uint32    // raised by every adoption of a restored table; below 2^20
-	Watermark time.Time // keys issued later than this are not in the lost window
+	Watermark time.Time // end of the lost window: a key that was issued later has no record in it
 	Quiet     time.Time // no attempt from before the adoption can still act: its lease is over and the old table refuses writes
 	Until     time.Time // until then an unknown key may be one whose record was lost
-	At        time.Time // the store's clock when it was last asked; zero if it told none
+	At        time.Time // the store's clock as this process knows it, never ahead of it; zero if it told none
 	_         struct{}
 }
 

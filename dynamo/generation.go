@@ -76,7 +76,11 @@ func (s *Store) Generation(ctx context.Context) (idem.Generation, error) {
 	if err != nil {
 		return idem.Generation{}, err
 	}
-	return k.gen, nil
+	g := k.gen
+	if passed := s.now().Sub(k.here); !g.At.IsZero() && passed > 0 { // by the monotonic clock, which a freeze stops: never too late
+		g.At = g.At.Add(passed)
+	}
+	return g, nil
 }
 
 func (s *Store) current(ctx context.Context) (*knowledge, error) {
