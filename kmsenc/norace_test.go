@@ -1,0 +1,5 @@
+//go:build !race
+
+package kmsenc_test
+
+const raceEnabled = false
