@@ -26,6 +26,7 @@ type backend struct {
 	Engine   string    `json:"engine"`
 	Services []service `json:"services"`
 	Process  process   `json:"process,omitzero"`  // leads a session and process group of its own
+	Abrupt   bool      `json:"abrupt,omitempty"`  // is killed at once: there is nothing that it would have to tidy up
 	Compose  string    `json:"compose,omitempty"` // project name of Docker Compose
 	Data     string    `json:"data,omitempty"`    // folder to remove afterwards
 	Log      string    `json:"log"`
@@ -85,7 +86,11 @@ func (p *project) stop(b backend) error {
 		errs = append(errs, p.composeDown(ctx, b.Compose))
 	}
 	if b.Process != (process{}) {
-		errs = append(errs, b.Process.stop(ctx, grace))
+		patience := grace
+		if b.Abrupt {
+			patience = 0
+		}
+		errs = append(errs, b.Process.stop(ctx, patience))
 	}
 	// The path comes from a file that anybody can edit.
 	if b.Data != "" && filepath.Dir(b.Data) == p.local("data") {

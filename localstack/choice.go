@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// The two variables that choose engines.
+// The variables that choose engines.
 const (
-	engineVariable  = "IDEM_ENGINE"       // one engine
-	requireVariable = "IDEM_TEST_REQUIRE" // names of endpoints: tests fail, and do not skip, where one is missing
+	engineVariable    = "IDEM_ENGINE"       // one engine
+	kmsEngineVariable = "IDEM_KMS"          // one that has a KMS and no DynamoDB: localStackName is the only one
+	requireVariable   = "IDEM_TEST_REQUIRE" // names of endpoints: tests fail, and do not skip, where one is missing
 )
 
 // preference is the order in which engines are tried when nobody has asked for one: closest to AWS first, then by what
-// they have (ministack alone has a KMS), and last the one that needs a patch of ours.
+// they have (ministack has a KMS), and last the one that needs a patch of ours.
 var preference = []string{"docker", "ministack", "dynoxide", "dynalite"}
 
-// provider says which engine brings an endpoint.
+// provider says which engine brings an endpoint. That of localStackName comes with docker too.
 var provider = map[string]string{
 	"dynamodb-local": "docker",
-	"localstack":     "docker",
 	"ministack":      "ministack",
 	"dynoxide":       "dynoxide",
 	"dynalite":       "dynalite",
+	localStackName:   localStackName,
 }
 
 // A choice is what the environment asks for. Of dynamo, all and first exactly one is not empty.
@@ -30,6 +31,7 @@ type choice struct {
 	dynamo []endpoint // given by hand: nothing is started
 	all    []string   // engines that must start, every one
 	first  []string   // engines of which the first that can be had is started
+	also   string     // an endpoint that is needed with first: an engine of this name starts unless first has brought it
 	kms    []endpoint // given by hand, whatever is started
 }
 
@@ -44,10 +46,18 @@ func choose(getenv func(string) string) (choice, error) {
 		return choice{}, err
 	}
 	required := splitNames(getenv(requireVariable))
+	switch name := strings.TrimSpace(getenv(kmsEngineVariable)); name {
+	case "":
+	case localStackName:
+		required = append(required, name)
+	default:
+		return choice{}, fmt.Errorf("%s: unknown engine %q, known is %s", kmsEngineVariable, name, localStackName)
+	}
 	if len(c.dynamo) > 0 {
 		for _, name := range required {
 			if !has(c.dynamo, name) && !has(c.kms, name) {
-				return choice{}, &unavailableError{fmt.Sprintf("%s asks for %s, which is not in %s", requireVariable, name, dynamoVariable)}
+				return choice{}, &unavailableError{fmt.Sprintf("%s is asked for, which is neither in %s nor in %s: where %s is set, nothing is started",
+					name, dynamoVariable, kmsVariable, dynamoVariable)}
 			}
 		}
 		return c, nil
@@ -59,13 +69,16 @@ func choose(getenv func(string) string) (choice, error) {
 			return choice{}, fmt.Errorf("%s: docker is an engine, its endpoints are dynamodb-local and localstack", requireVariable)
 		case !ok:
 			return choice{}, fmt.Errorf("%s: no engine brings an endpoint named %q", requireVariable, name)
-		case name == "localstack" && has(c.kms, name):
-			// It is asked for because of its KMS, and that was given.
+		case name == localStackName:
+			// Below: another one may bring it.
 		case !slices.Contains(c.all, engine):
 			c.all = append(c.all, engine)
 		}
 	}
 	if name := strings.TrimSpace(getenv(engineVariable)); name != "" {
+		if name == localStackName {
+			return choice{}, fmt.Errorf("%s: %s without Docker has no DynamoDB, ask for it with %s", engineVariable, name, kmsEngineVariable)
+		}
 		if !slices.Contains(preference, name) {
 			return choice{}, fmt.Errorf("%s: unknown engine %q, known are %s", engineVariable, name, strings.Join(preference, ", "))
 		}
@@ -73,8 +86,15 @@ func choose(getenv func(string) string) (choice, error) {
 			c.all = append(c.all, name)
 		}
 	}
-	if len(c.all) == 0 {
+	needed := slices.Contains(required, localStackName) && !has(c.kms, localStackName) && !slices.Contains(c.all, "docker")
+	switch {
+	case len(c.all) > 0 && needed:
+		c.all = append(c.all, localStackName)
+	case len(c.all) == 0:
 		c.first = preference
+		if needed {
+			c.also = localStackName
+		}
 	}
 	return c, nil
 }

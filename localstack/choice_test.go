@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,11 +31,19 @@ func TestChoose(t *testing.T) {
 		{"all required", []string{requireVariable, "ministack, dynoxide,"}, choice{all: []string{"ministack", "dynoxide"}}},
 		{"required and one more", []string{requireVariable, "ministack", engineVariable, "dynalite"}, choice{all: []string{"ministack", "dynalite"}}},
 		{"required and the same", []string{requireVariable, "ministack", engineVariable, "ministack"}, choice{all: []string{"ministack"}}},
+		{"KMS alone", []string{kmsEngineVariable, "localstack"}, choice{first: preference, also: "localstack"}},
+		{"KMS alone, required", []string{requireVariable, "localstack"}, choice{first: preference, also: "localstack"}},
+		{"KMS with one engine", []string{kmsEngineVariable, "localstack", engineVariable, "dynoxide"}, choice{all: []string{"dynoxide", "localstack"}}},
+		{"KMS with all required", []string{requireVariable, "localstack,ministack,dynoxide", kmsEngineVariable, "localstack"},
+			choice{all: []string{"ministack", "dynoxide", "localstack"}}},
+		{"KMS of the container", []string{requireVariable, "localstack,ministack", engineVariable, "docker"}, choice{all: []string{"ministack", "docker"}}},
 		{"containers by endpoint", []string{requireVariable, "dynamodb-local,localstack"}, choice{all: []string{"docker"}}},
 		{"given", []string{dynamoVariable, "ministack=http://127.0.0.1:1", engineVariable, "dynoxide"}, choice{dynamo: []endpoint{given}}},
 		{"given and required", []string{dynamoVariable, "ministack=http://127.0.0.1:1", requireVariable, "ministack"}, choice{dynamo: []endpoint{given}}},
 		{"KMS given", []string{kmsVariable, "localstack=http://127.0.0.1:1", requireVariable, "dynoxide,localstack"},
 			choice{kms: []endpoint{{Name: "localstack", URL: "http://127.0.0.1:1"}}, all: []string{"dynoxide"}}},
+		{"all given", []string{dynamoVariable, "ministack=http://127.0.0.1:1", kmsVariable, "localstack=http://127.0.0.1:1", kmsEngineVariable, "localstack"},
+			choice{dynamo: []endpoint{given}, kms: []endpoint{{Name: "localstack", URL: "http://127.0.0.1:1"}}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,8 +67,12 @@ func TestChooseRefuses(t *testing.T) {
 		{"unknown engine", `unknown engine "moto"`, false, []string{engineVariable, "moto"}},
 		{"unknown endpoint", `no engine brings an endpoint named "moto"`, false, []string{requireVariable, "ministack,moto"}},
 		{"engine that is no endpoint", "its endpoints are dynamodb-local and localstack", false, []string{requireVariable, "docker"}},
-		{"required but not given", "asks for dynoxide", true,
+		{"engine without DynamoDB", "ask for it with IDEM_KMS", false, []string{engineVariable, "localstack"}},
+		{"unknown engine for KMS", `unknown engine "ministack"`, false, []string{kmsEngineVariable, "ministack"}},
+		{"required but not given", "dynoxide is asked for", true,
 			[]string{dynamoVariable, "ministack=http://127.0.0.1:1", requireVariable, "ministack,dynoxide"}},
+		{"KMS asked for but not given", "localstack is asked for", true,
+			[]string{dynamoVariable, "ministack=http://127.0.0.1:1", kmsEngineVariable, "localstack"}},
 		{"bad endpoint", dynamoVariable, false, []string{dynamoVariable, "localhost:8000"}},
 		{"bad KMS", kmsVariable, false, []string{kmsVariable, "localhost:8000"}},
 	}
@@ -76,16 +89,18 @@ func TestChooseRefuses(t *testing.T) {
 	}
 }
 
-// Every engine that is preferred exists and can be asked for by each of its endpoints.
+// Every engine that is preferred exists and can be asked for by each of its endpoints. LocalStack without Docker has a
+// KMS only and is never preferred.
 func TestEnginesHaveOneList(t *testing.T) {
 	engines := (&project{}).engines()
-	for _, name := range preference {
+	all := append(slices.Clone(preference), localStackName, localKMSName)
+	for _, name := range all {
 		if engines[name] == nil {
 			t.Errorf("no engine %s", name)
 		}
 	}
-	if len(engines) != len(preference) {
-		t.Errorf("%d engines, %d are in the preference", len(engines), len(preference))
+	if len(engines) != len(all) {
+		t.Errorf("%d engines, %d are known", len(engines), len(all))
 	}
 	for name, engine := range provider {
 		if engines[engine] == nil {

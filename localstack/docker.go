@@ -19,7 +19,7 @@ var _ engine = docker{}
 
 const (
 	dynamoLocalVersion = "3.3.1"  // of the images in compose.yaml, which a test compares
-	localStackVersion  = "4.14.0" // the last that starts without an account
+	localStackVersion  = "4.14.0" // the last that starts without an account; also without Docker, see localstack.go
 	dockerLimit        = 2 * time.Minute
 	pullLimit          = 15 * time.Minute
 )
@@ -73,7 +73,7 @@ func (d docker) launch(ctx context.Context, started func(backend) error) (b back
 		Log:     log.Name(),
 		Services: []service{
 			{Kind: "DynamoDB", Title: "DynamoDB Local " + dynamoLocalVersion, endpoint: loopback("dynamodb-local", dynamoPort)},
-			{Kind: "KMS", Title: "LocalStack " + localStackVersion, endpoint: loopback("localstack", localStackPort)},
+			{Kind: "KMS", Title: "LocalStack " + localStackVersion, endpoint: loopback(localStackName, localStackPort)},
 		},
 	}
 	if err := started(b); err != nil {

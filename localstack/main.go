@@ -15,11 +15,16 @@
 //   - the first that can be had of docker (DynamoDB Local and LocalStack, compose.yaml), ministack (Python),
 //     dynoxide (Rust), dynalite (Node.js, with our own patch in dynalite/)
 //
-// The first line on stderr names the engine, and that it is an emulator.
+// LocalStack's KMS is the closest to AWS, and comes with docker. Without Docker it is started beside the others where it
+// is asked for, as it needs Python 3.13 and 500 MB: IDEM_TEST_REQUIRE names localstack, or IDEM_KMS=localstack. It has no
+// DynamoDB then, so another engine brings that.
+//
+// A line on stderr for each address names what answers there, and says that it is an emulator.
 //
 // # What the command finds
 //
-// IDEM_TEST_DYNAMODB and, where the engine has one, IDEM_TEST_KMS, as NAME=URL separated by commas; and AWS_REGION and
+// IDEM_TEST_DYNAMODB and IDEM_TEST_KMS, as NAME=URL separated by commas (local-kms, which needs Go alone, is started where no
+// engine has a KMS); and AWS_REGION and
 // test credentials where none are set. A bare URL given by hand gets the name "endpoint".
 //
 // # What is promised
@@ -58,7 +63,8 @@ const usage = `usage:
   go run ./localstack up                              start them in the background; stdout is for the shell's eval
   go run ./localstack status                          what runs, and whether it answers
   go run ./localstack down                            stop what up has started
-IDEM_ENGINE=docker|ministack|dynoxide|dynalite chooses one; IDEM_TEST_REQUIRE=NAME,... starts all of these.
+IDEM_ENGINE=docker|ministack|dynoxide|dynalite chooses one; IDEM_KMS=localstack adds LocalStack's KMS without Docker;
+IDEM_TEST_REQUIRE=NAME,... starts all of these.
 `
 
 func main() {

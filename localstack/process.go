@@ -34,14 +34,14 @@ func (p process) alive() bool {
 	return err == nil && !ended && started == p.Started
 }
 
-// stop ends a process and its group: with SIGTERM, and after grace with SIGKILL. A process that has ended already, or
+// stop ends a process and its group: with SIGTERM, and after patience with SIGKILL. A process that has ended already, or
 // whose number belongs to another one by now, is left alone.
-func (p process) stop(ctx context.Context, grace time.Duration) error {
+func (p process) stop(ctx context.Context, patience time.Duration) error {
 	if !p.alive() {
 		return nil
 	}
 	signalGroup(p.PID, syscall.SIGTERM)
-	ended := p.ends(ctx, grace)
+	ended := p.ends(ctx, patience)
 	// To the group also when its leader has ended just now: children that outlive it are ours too.
 	signalGroup(p.PID, syscall.SIGKILL)
 	if !ended && !p.ends(ctx, grace) {

@@ -60,6 +60,18 @@ func TestStopEndsGroup(t *testing.T) {
 	}
 }
 
+// An engine that has nothing to tidy up is not waited for.
+func TestStopAbrupt(t *testing.T) {
+	p := startProcess(t, "trap '' TERM; while :; do sleep 0.1; done")
+	begin := time.Now()
+	if err := (&project{root: t.TempDir()}).stop(backend{Engine: "x", Process: p, Abrupt: true}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); p.alive() || took >= grace {
+		t.Errorf("alive %v after %v", p.alive(), took)
+	}
+}
+
 // The number of a process on file may be somebody else's by now.
 func TestStopSparesStrangers(t *testing.T) {
 	stranger := startProcess(t, "sleep 60")

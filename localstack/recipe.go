@@ -17,6 +17,7 @@ type recipe struct {
 	note    string
 	kinds   []string // of services, all at one address
 	tools   []tool
+	abrupt  bool // see backend
 	installation
 	// command is what runs the engine at a loopback port; data is an empty folder of its own.
 	command func(port int, data string) *exec.Cmd
@@ -67,7 +68,7 @@ func (r *recipe) launch(ctx context.Context, started func(backend) error) (b bac
 	if err != nil {
 		return backend{}, err
 	}
-	b = backend{Engine: r.name, Data: data}
+	b = backend{Engine: r.name, Data: data, Abrupt: r.abrupt}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.project.stop(b))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -13,9 +14,12 @@ type unavailableError struct{ text string }
 
 func (e *unavailableError) Error() string { return e.text }
 
-// engines are all that can be chosen; their names are those in preference.
+// engines are all that can be chosen: those in preference, one for KMS alone, and the one for where nobody else has a KMS.
 func (p *project) engines() map[string]engine {
-	return map[string]engine{"docker": docker{p}, "ministack": ministack(p), "dynoxide": dynoxide(p), "dynalite": dynalite(p)}
+	return map[string]engine{
+		"docker": docker{p}, "ministack": ministack(p), "dynoxide": dynoxide(p), "dynalite": dynalite(p),
+		localStackName: localStack(p), localKMSName: localKMS(p),
+	}
 }
 
 // start starts what was chosen and introduces it, one line each. After an error nothing goes on that is not on record.
@@ -29,6 +33,16 @@ func (p *project) start(ctx context.Context, c choice, engines map[string]engine
 		backends, err = p.startAll(ctx, c.all, engines, started)
 	default:
 		backends, err = p.startFirst(ctx, c.first, engines, started)
+		if err == nil && !c.complete(backends) {
+			var more []backend
+			more, err = p.startAll(ctx, []string{c.also}, engines, started)
+			backends = append(backends, more...)
+		}
+	}
+	if err == nil && len(backends) > 0 && len(c.kms)+len(endpoints(backends, "KMS")) == 0 {
+		var more []backend
+		more, err = p.startAll(ctx, []string{localKMSName}, engines, started)
+		backends = append(backends, more...)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -106,7 +120,13 @@ func (p *project) introduceGiven(ctx context.Context, c choice) error {
 	return nil
 }
 
-// found returns the endpoints that the command is told: what was given by hand stands before what was started.
+// complete says whether what is needed with the first that could be had is there.
+func (c choice) complete(backends []backend) bool {
+	return c.also == "" || has(endpoints(backends, "KMS"), c.also)
+}
+
+// found returns the endpoints that the command is told: what was given by hand stands in the place of what was started,
+// except that LocalStack is there because it was asked for.
 func (c choice) found(backends []backend) []variable {
 	dynamo, kms := c.dynamo, c.kms
 	if len(dynamo) == 0 {
@@ -114,6 +134,9 @@ func (c choice) found(backends []backend) []variable {
 	}
 	if len(kms) == 0 {
 		kms = endpoints(backends, "KMS")
+	} else if !has(kms, localStackName) {
+		only := slices.DeleteFunc(slices.Clone(backends), func(b backend) bool { return b.Engine != localStackName })
+		kms = slices.Concat(kms, endpoints(only, "KMS"))
 	}
 	return variables(os.Getenv, dynamo, kms)
 }

@@ -52,8 +52,14 @@ func TestStartChoice(t *testing.T) {
 			"probe a, probe b, start a, start b", []string{"a", "b"}, nil},
 		{"all, one missing", choice{all: []string{"a", "b"}}, map[string]stubEngine{"a": works, "b": missing},
 			"probe a, probe b", nil, []string{"asked for", "b: needs a thing"}},
+		{"the first and one more", choice{first: []string{"a", "b"}, also: "c"}, map[string]stubEngine{"a": works, "b": works, "c": works},
+			"probe a, start a, probe c, start c", []string{"a", "c"}, nil},
+		{"the first, one more missing", choice{first: []string{"a", "b"}, also: "c"}, map[string]stubEngine{"a": works, "b": works, "c": missing},
+			"probe a, start a, probe c", nil, []string{"asked for", "c: needs a thing"}},
 		{"all, one fails", choice{all: []string{"a", "b"}}, map[string]stubEngine{"a": fails, "b": works},
 			"probe a, probe b, start a", nil, []string{"asked for", "a: no answer"}},
+		{"nobody has a KMS", choice{first: []string{"a"}}, map[string]stubEngine{"a": works, localKMSName: works},
+			"probe a, start a, probe local-kms, start local-kms", []string{"a", localKMSName}, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,6 +68,9 @@ func TestStartChoice(t *testing.T) {
 			for name, e := range test.engines {
 				e.name, e.calls = name, &calls
 				engines[name] = e
+			}
+			if engines[localKMSName] == nil {
+				test.choice.kms = []endpoint{{"given", "http://127.0.0.1:2"}}
 			}
 			var said bytes.Buffer
 			backends, err := (&project{root: t.TempDir(), out: &said}).start(t.Context(), test.choice, engines, nil)

@@ -64,6 +64,9 @@ func (p *project) reuse(ctx context.Context, c choice, r *roster) ([]backend, er
 			return nil, fmt.Errorf("%s is up, %s is not: run down first", strings.Join(r.names(), ", "), name)
 		}
 	}
+	if !c.complete(r.Backends) {
+		return nil, fmt.Errorf("%s is up, %s is not: run down first", strings.Join(r.names(), ", "), c.also)
+	}
 	for _, b := range r.Backends {
 		for _, line := range b.lines() {
 			p.say("%s (was up already)", line)

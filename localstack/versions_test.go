@@ -12,18 +12,23 @@ import (
 func TestVersions(t *testing.T) {
 	p := &project{root: ".."}
 
-	requirements, err := os.ReadFile("ministack.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	fixed := regexp.MustCompile(`^[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*$`)
-	for line := range strings.Lines(string(requirements)) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") && !fixed.MatchString(line) {
-			t.Errorf("ministack.txt: %q has no fixed version", line)
+	for file, want := range map[string]string{
+		"ministack.txt":  "ministack==" + ministack(p).version,
+		"localstack.txt": "localstack-core==" + localStack(p).version,
+	} {
+		requirements, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if want := "\nministack==" + ministack(p).version + "\n"; !strings.Contains(string(requirements), want) {
-		t.Errorf("ministack.txt has no %q", want)
+		for line := range strings.Lines(string(requirements)) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") && !fixed.MatchString(line) {
+				t.Errorf("%s: %q has no fixed version", file, line)
+			}
+		}
+		if !strings.Contains(string(requirements), "\n"+want+"\n") {
+			t.Errorf("%s has no %q", file, want)
+		}
 	}
 
 	text, err := os.ReadFile("dynalite/package-lock.json")
