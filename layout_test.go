@@ -24,6 +24,7 @@ func TestImports(t *testing.T) {
 	}{
 		{module, []string{jsontext}, nil},
 		{module + "/dynamo", []string{module, jsontext, sdk, "github.com/aws/smithy-go"}, []string{sdk + "/config", sdk + "/feature", sdk + "/service/kms", sdk + "/service/sts"}},
+		{module + "/kmsenc", []string{sdk, "github.com/aws/smithy-go"}, []string{sdk + "/config", sdk + "/feature", sdk + "/service/dynamodb", sdk + "/service/sts"}},
 		{module + "/lambdawrap", []string{module, jsontext, lambda}, nil},
 		{module + "/idemtest", []string{module, jsontext}, nil},
 	} {

@@ -1,7 +1,7 @@
 // Payment is the worked example: a Lambda function that charges an order through a payment provider, at most once.
 //
 // A timeout leaves an indeterminate record, and the next delivery of the order asks the provider before anything else.
-// Its environment: IDEM_TABLE, the table of template.yaml, and PROVIDER_URL.
+// Its environment: IDEM_TABLE, the table of template.yaml, IDEM_KMS_KEY, the ARN of a KMS key, and PROVIDER_URL.
 package main
 
 import (
@@ -14,10 +14,12 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/dynamo"
 	"github.com/idem-go/idem/examples/payment/psp"
+	"github.com/idem-go/idem/kmsenc"
 	"github.com/idem-go/idem/lambdawrap"
 )
 
@@ -31,7 +33,9 @@ func main() {
 	check(err)
 	store, err := dynamo.New(dynamodb.NewFromConfig(cfg), os.Getenv("IDEM_TABLE"), nil)
 	check(err)
-	op, err := idem.New[psp.Charge](store, idem.InsecureCleartext(), "charge", &idem.Options{Begin: idem.InMemory, Recover: idem.Reconcile(settle, ask)})
+	sealer, err := kmsenc.New(kms.NewFromConfig(cfg), os.Getenv("IDEM_KMS_KEY"), nil)
+	check(err)
+	op, err := idem.New[psp.Charge](store, sealer, "charge", &idem.Options{Begin: idem.InMemory, Recover: idem.Reconcile(settle, ask)})
 	check(err)
 	lambda.Start(lambdawrap.Wrap(op, identify, charge))
 }

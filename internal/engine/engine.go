@@ -16,6 +16,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 
 	"github.com/idem-go/idem/internal/sam"
 )
@@ -63,6 +64,29 @@ func Client(url string, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 		Region: "eu-central-1", BaseEndpoint: &url, HTTPClient: awshttp.NewBuildableClient(),
 		Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("test", "test", "")),
 	}, opts...)
+}
+
+// KMS is a real SDK client of a KMS endpoint.
+func KMS(url string) *kms.Client {
+	return kms.New(kms.Options{
+		Region: "eu-central-1", BaseEndpoint: &url, HTTPClient: awshttp.NewBuildableClient(),
+		Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("test", "test", "")),
+	})
+}
+
+// Key makes a key on the first endpoint of IDEM_TEST_KMS, and gives the endpoint and the key's ARN.
+func Key(t testing.TB) (url, arn string) {
+	t.Helper()
+	endpoints := Endpoints("IDEM_TEST_KMS")
+	if len(endpoints) == 0 {
+		t.Fatal("IDEM_TEST_KMS names no endpoint: run make test")
+	}
+	url = endpoints[slices.Sorted(maps.Keys(endpoints))[0]]
+	key, err := KMS(url).CreateKey(t.Context(), nil)
+	if err != nil {
+		t.Fatalf("create key: %v", err)
+	}
+	return url, *key.KeyMetadata.Arn
 }
 
 // Table makes a table as template.yaml has it, and deletes it in the end.

@@ -16,6 +16,7 @@ import (
 	"github.com/idem-go/idem/examples/payment/psp"
 	"github.com/idem-go/idem/internal/engine"
 	"github.com/idem-go/idem/internal/lab"
+	"github.com/idem-go/idem/kmsenc"
 )
 
 // payment is built once for all tests.
@@ -32,6 +33,7 @@ var payment = sync.OnceValues(func() (*lab.Function, error) {
 type shop struct {
 	t        *testing.T
 	store    *dynamo.Store
+	sealer   *kmsenc.Sealer
 	engine   *lab.Proxy
 	provider *lab.Proxy
 	ledger   *ledger.Ledger
@@ -69,10 +71,14 @@ func newShop(t *testing.T, e engine.Engine) *shop {
 	t.Cleanup(s.provider.Close)
 	function, err := payment()
 	fatal(err)
+	kmsURL, key := engine.Key(t)
+	s.sealer, err = kmsenc.New(engine.KMS(kmsURL), key, nil)
+	fatal(err)
 	for k := range s.env {
 		s.env[k], err = function.Start(t.Context(), &lab.Options{Timeout: timeout, Env: map[string]string{
 			"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
 			"AWS_ENDPOINT_URL_DYNAMODB": s.engine.URL(), "IDEM_TABLE": table, "PROVIDER_URL": s.provider.URL(),
+			"AWS_ENDPOINT_URL_KMS": kmsURL, "IDEM_KMS_KEY": key,
 		}})
 		fatal(err)
 		t.Cleanup(s.env[k].Close)
@@ -128,7 +134,7 @@ func (s *shop) wantCharges(want int) {
 func (s *shop) operatorSays(v idem.Verdict) {
 	s.t.Helper()
 	v.By, v.Why = "test", "the provider's ledger"
-	if _, err := idem.Resolve(s.t.Context(), s.store, idem.InsecureCleartext(), s.record(), v); err != nil {
+	if _, err := idem.Resolve(s.t.Context(), s.store, s.sealer, s.record(), v); err != nil {
 		s.t.Fatal(err)
 	}
 }

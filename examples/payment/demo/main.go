@@ -63,6 +63,12 @@ func (s *stage) first(ctx context.Context) error {
 	a := s.deliver(ctx, 0, shoes)
 	s.original = a.body
 	s.check(a.fault == "", fmt.Sprintf("the function charges: %s", a))
+	text, sealed, err := s.stored(ctx)
+	if err != nil {
+		return err
+	}
+	readable := strings.Contains(text, "order-1") || strings.Contains(text, "ch_0") || strings.Contains(text, "amount")
+	s.check(!readable && sealed > 0, fmt.Sprintf("the table has %d sealed bytes: neither key, nor order, nor charge can be read in it", sealed))
 	return s.charges(ctx, 1)
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,10 +17,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/dynamo"
@@ -39,6 +39,8 @@ const (
 // stage is everything that takes part: engine, table, provider, the function's environments, and the proxies between.
 type stage struct {
 	dir              string
+	client           *dynamodb.Client
+	table            string
 	store            *dynamo.Store
 	engine, provider *lab.Proxy
 	bank             *exec.Cmd
@@ -52,7 +54,11 @@ type stage struct {
 }
 
 func newStage(ctx context.Context) (s *stage, err error) {
-	name, engineURL, err := engine()
+	name, engineURL, err := first("IDEM_TEST_DYNAMODB")
+	if err != nil {
+		return nil, err
+	}
+	kmsName, kmsURL, err := first("IDEM_TEST_KMS")
 	if err != nil {
 		return nil, err
 	}
@@ -66,17 +72,21 @@ func newStage(ctx context.Context) (s *stage, err error) {
 		return s, err
 	}
 	const region, table = "eu-central-1", "idem-demo"
-	tableName := fmt.Sprintf("%s-%d", table, time.Now().UnixNano())
-	client := dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: aws.String(engineURL), HTTPClient: awshttp.NewBuildableClient(),
-		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	s.table = fmt.Sprintf("%s-%d", table, time.Now().UnixNano())
+	test := credentials.NewStaticCredentialsProvider("test", "test", "")
+	s.client = dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: &engineURL, HTTPClient: awshttp.NewBuildableClient(), Credentials: test})
+	key, err := kms.New(kms.Options{Region: region, BaseEndpoint: &kmsURL, HTTPClient: awshttp.NewBuildableClient(), Credentials: test}).CreateKey(ctx, nil)
+	if err != nil {
+		return s, err
+	}
 	template, err := sam.Template()
 	if err != nil {
 		return s, err
 	}
-	if err := sam.Create(ctx, client, tableName, template); err != nil {
+	if err := sam.Create(ctx, s.client, s.table, template); err != nil {
 		return s, err
 	}
-	if s.store, err = dynamo.New(client, tableName, nil); err != nil {
+	if s.store, err = dynamo.New(s.client, s.table, nil); err != nil {
 		return s, err
 	}
 	fmt.Println("Building the payment function and the provider …")
@@ -96,7 +106,8 @@ func newStage(ctx context.Context) (s *stage, err error) {
 	for range environments {
 		env, err := function.Start(ctx, &lab.Options{Timeout: timeout, Name: "payment", Env: map[string]string{
 			"AWS_REGION": region, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-			"AWS_ENDPOINT_URL_DYNAMODB": s.engine.URL(), "IDEM_TABLE": tableName, "PROVIDER_URL": s.provider.URL(),
+			"AWS_ENDPOINT_URL_DYNAMODB": s.engine.URL(), "IDEM_TABLE": s.table, "PROVIDER_URL": s.provider.URL(),
+			"AWS_ENDPOINT_URL_KMS": kmsURL, "IDEM_KMS_KEY": *key.KeyMetadata.Arn,
 		}})
 		if err != nil {
 			return s, err
@@ -104,20 +115,19 @@ func newStage(ctx context.Context) (s *stage, err error) {
 		s.envs = append(s.envs, env)
 	}
 	fmt.Printf("%d environments of the payment function (timeout %v) on the Lambda runtime interface emulator,\n"+
-		"table %s on %s, and a provider that does not honour idempotency keys.\n"+
-		"Results are recorded in the clear here (InsecureCleartext): this demo has no key.\n", environments, timeout, tableName, name)
+		"a table on %s, a key on %s, and a provider that does not honour idempotency keys.\n", environments, timeout, name, kmsName)
 	return s, nil
 }
 
-// engine is the first of those that make demo started.
-func engine() (name, url string, err error) {
-	first, _, _ := strings.Cut(os.Getenv("IDEM_TEST_DYNAMODB"), ",")
+// first is the first endpoint of those that make demo started.
+func first(variable string) (name, url string, err error) {
+	first, _, _ := strings.Cut(os.Getenv(variable), ",")
 	name, url, ok := strings.Cut(first, "=")
 	if !ok {
 		name, url = "endpoint", first
 	}
 	if url == "" {
-		return "", "", errors.New("IDEM_TEST_DYNAMODB names no engine: run make demo")
+		return "", "", fmt.Errorf("%s names no endpoint: run make demo", variable)
 	}
 	return name, url, nil
 }
@@ -222,6 +232,28 @@ func (s *stage) lease(ctx context.Context, o psp.Order) time.Time {
 		return time.Now().Add(timeout + 5*time.Second)
 	}
 	return r.Lease
+}
+
+// stored is everything that the table has, as text, and how many bytes of it are a sealed result.
+func (s *stage) stored(ctx context.Context) (text string, sealed int, err error) {
+	out, err := s.client.Scan(ctx, &dynamodb.ScanInput{TableName: &s.table})
+	if err != nil {
+		return "", 0, err
+	}
+	for _, item := range out.Items {
+		for name, v := range item {
+			switch v := v.(type) {
+			case *types.AttributeValueMemberB:
+				if name == "rb" {
+					sealed += len(v.Value)
+				}
+				text += string(v.Value)
+			case *types.AttributeValueMemberS:
+				text += v.Value
+			}
+		}
+	}
+	return text, sealed, nil
 }
 
 // behave tells the provider what the next charge does.
