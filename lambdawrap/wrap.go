@@ -1,13 +1,3 @@
-// Package lambdawrap makes existing Lambda handlers idempotent.
-//
-// [Wrap] decorates a typed handler. The handler stays as it is; what identifies a request is told by a function beside it.
-// The fingerprint is of the event as it was sent, and a replay answers with the bytes that were answered first.
-//
-// # What Lambda sees
-//
-// A refusal is one of the error types of package idem, and their names are the errorType that Step Functions' Retry and Catch
-// match: InProgressError, MismatchError, IndeterminateError, UnavailableError, and so on. A handler's own error is returned as
-// it is. A final failure has the type name of the first error on every delivery.
 package lambdawrap
 
 import (
@@ -15,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambda/messages"
@@ -26,20 +17,35 @@ import (
 //
 // Id tells which request an event is; it runs before anything is claimed, and its error is returned with nothing written. Where
 // it leaves Payload nil, the payload is the event as it was sent: canonical JSON, and an event with duplicate members is
-// refused. The event is decoded as aws-lambda-go does it.
+// refused. Id should refuse a key that is not of the form that its source gives: a home-made redrive that wraps the payload once
+// more would else make a new key of an old one. The event is decoded as aws-lambda-go does it.
 //
 // json.RawMessage as In or Out wraps a raw handler, [idem.None] one without input or output. A handler that streams its result
 // has no recordable one: [idem.New] refuses its type. A lambda.Handler is not wrapped: what lambda.NewHandler returns hands out
 // buffers that are used again. Wrap panics where an argument is nil.
+//
+// These are refused with an [idem.RequestError] and nothing is written: an event that does not decode; one of another source than
+// In is made for, where In is a type of aws-lambda-go; a batch of a tumbling window, since its answer has to carry the
+// window's state; a destination record, unless In is [Destination]. A bare array, as EventBridge Pipes sends it, needs a slice or
+// json.RawMessage as In. The test event of a new S3 notification is answered with null where In is events.S3Event, and runs
+// nothing.
 func Wrap[In, Out any](op *idem.Operation[Out], id func(context.Context, In) (idem.Request, error), h func(context.Context, In) (Out, error)) lambda.Handler {
 	if op == nil || id == nil || h == nil {
 		panic("lambdawrap: Wrap needs an operation, an id function and a handler")
 	}
+	want := sourceFor(reflect.TypeFor[In]())
 	return handler(func(ctx context.Context, event []byte) ([]byte, error) {
 		event = bytes.Clone(event) // the runtime's buffer is not ours to keep
 		var in In
+		from := sourceOf(event)
+		if from == s3Test && want == s3 {
+			return []byte("null"), nil
+		}
+		if problem := unfit(from, want); problem != "" {
+			return nil, &idem.RequestError{Operation: op.Name(), Problem: problem}
+		}
 		if err := unmarshal(event, &in); err != nil {
-			return nil, &idem.RequestError{Operation: op.Name(), Problem: err.Error()}
+			return nil, &idem.RequestError{Operation: op.Name(), Problem: explained(from, err)}
 		}
 		r, err := id(ctx, in)
 		if err != nil {
@@ -62,6 +68,26 @@ func Wrap[In, Out any](op *idem.Operation[Out], id func(context.Context, In) (id
 type handler func(context.Context, []byte) ([]byte, error)
 
 func (h handler) Invoke(ctx context.Context, event []byte) ([]byte, error) { return h(ctx, event) }
+
+// unfit says why an event is not for a handler of events of the source want, where it is known. It is empty if the event is.
+func unfit(from, want source) string {
+	switch {
+	case from == window:
+		return fmt.Sprintf("the event is %s, whose answer has to carry the window's state: set the mapping's TumblingWindowInSeconds to 0, or guard the effect inside the handler with Operation.Do", from)
+	case from == destination && want != destination:
+		return fmt.Sprintf("the event is %s: invoke the function with its requestPayload, or wrap a handler of lambdawrap.Destination", from)
+	case want != "" && from != want:
+		return fmt.Sprintf("want %s, the event is %s", want, from)
+	}
+	return ""
+}
+
+func explained(from source, err error) string {
+	if from == array {
+		return fmt.Sprintf("%v: it is %s; wrap a handler of a slice, or of json.RawMessage", err, from)
+	}
+	return err.Error()
+}
 
 // unmarshal never quotes the event.
 func unmarshal[In any](event []byte, in *In) error {

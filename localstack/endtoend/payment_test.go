@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -259,5 +260,47 @@ func TestPausedOwnerGoesOnAfterItsLease(t *testing.T) {
 			t.Errorf("redelivered: %q %s", fault, body)
 		}
 		s.wantCharges(1)
+	})
+}
+
+// What Step Functions' Retry and Catch match: the names that the runtime reports, on the first answer and on every replay.
+func TestErrorTypesOnTheRuntime(t *testing.T) {
+	engine.Each(t, func(t *testing.T, e engine.Engine) {
+		t.Parallel()
+		s := newShop(t, e)
+		behave := httptest.NewRequest("POST", "/behave", strings.NewReader(`{"next":["refuse"]}`))
+		answer := httptest.NewRecorder()
+		s.bank.ServeHTTP(answer, behave)
+		if answer.Code >= 300 {
+			t.Fatal(answer.Body)
+		}
+		invoke := func(event string) (string, string) {
+			t.Helper()
+			body, _, fault, err := s.env[0].Invoke(t.Context(), []byte(event), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var e struct{ ErrorMessage string }
+			json.Unmarshal(body, &e)
+			return fault, e.ErrorMessage
+		}
+		event := `{"merchant":"acme","order":"order-1","amount":100,"currency":"EUR"}`
+		first, message := invoke(event)
+		for range 2 {
+			if again, repeated := invoke(event); first != "DeclinedError" || again != first || repeated != message {
+				t.Errorf("first %s %q, then %s %q", first, message, again, repeated)
+			}
+		}
+		for event, want := range map[string]string{
+			`{"merchant":"acme","order":"order-1","amount":7,"currency":"EUR"}`:             "MismatchError",
+			`{"merchant":"","order":"order-1","amount":100,"currency":"EUR"}`:               "RequestError",
+			`{"merchant":"acme","order":"o","order":"o","amount":100,"currency":"EUR"}`:     "RequestError",
+			`{"merchant":"acme","order":"order-1","amount":100,"currency":"EUR"} {"more":1`: "RequestError",
+		} {
+			if got, _ := invoke(event); got != want {
+				t.Errorf("%s: %s, want %s", event, got, want)
+			}
+		}
+		s.wantCharges(0)
 	})
 }
