@@ -264,13 +264,19 @@ func TestAnAPIThatNeverReturnsDoesNotBlockOthers(t *testing.T) {
 }
 
 func TestAPanicOfTheAPIBlocksNobody(t *testing.T) {
-	k, arn := newKMS(t)
-	api := &stubborn{API: k, panics: true}
-	s := newSealer(t, api, arn, nil)
-	func() {
-		defer func() { recover() }()
-		s.Prepare(t.Context(), here.scope())
-		t.Error("the panic did not go on")
-	}()
-	sealAt(t, s, here, "a result")
+	synctest.Test(t, func(t *testing.T) {
+		k, arn := newKMS(t)
+		api := &stubborn{API: k, panics: true}
+		s := newSealer(t, api, arn, nil)
+		func() {
+			defer func() { recover() }()
+			s.Prepare(t.Context(), here.scope())
+			t.Error("the panic did not go on")
+		}()
+		start := time.Now()
+		sealAt(t, s, here, "a result")
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the next caller waited %v", took)
+		}
+	})
 }
