@@ -41,6 +41,9 @@ func (c *call) claim(ctx context.Context, commit proposal) (Record, Outcome, err
 			continue
 		case inProgress:
 			if !waiting.next(ctx, c.runEnd) {
+				if err := ctx.Err(); err != nil { // the caller's own end, not the owner's
+					return seen, 0, c.unavailable(ctx, "Refused", err)
+				}
 				return seen, 0, c.refused(ctx, seen, why, nil)
 			}
 			seen, turn = Record{ID: c.id}, 0 // waiters go back through the claim path, nobody inherits a run
@@ -67,7 +70,10 @@ func (c *call) claim(ctx context.Context, commit proposal) (Record, Outcome, err
 		} else {
 			holder, err = c.writeBy(ctx, c.runEnd, seen, next, propose)
 		}
-		if err != nil {
+		switch {
+		case err != nil && move == tx && classOf(err) == notApplied:
+			return seen, 0, hidden(err) // about the caller's own writes
+		case err != nil:
 			return seen, 0, c.failedWrite(ctx, err)
 		}
 		again := move == t7 && want.what == claim && seen.State.open() && seen.Begun
@@ -100,9 +106,13 @@ func (c *call) claim(ctx context.Context, commit proposal) (Record, Outcome, err
 	return seen, 0, c.unavailable(ctx, "StoreErrors", errBusy)
 }
 
-// writeBy is write with a bound.
+// writeBy is write with a bound. A receipt may be large and take what there is.
 func (c *call) writeBy(ctx context.Context, end time.Time, seen, next Record, propose proposal) (Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(claimTimeout, max(left(end), 0)))
+	limit := max(left(end), 0)
+	if !next.State.terminal() {
+		limit = min(limit, claimTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return c.write(ctx, seen, next, propose)
 }

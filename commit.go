@@ -10,7 +10,8 @@ import (
 //
 // fn only prepares: it has no effect of its own, and may be called although its result is then not used. Its error is returned
 // with nothing written, whatever it was classified with. write stores next over the record that carries the version seen
-// (none: the zero Version) together with the caller's writes, all or nothing, and answers as a [Store] does.
+// (none: the zero Version) together with the caller's writes, all or nothing, and answers as a [Store] does. What it classifies
+// as [NotApplied] is about the caller's writes, and is returned with nothing written, too.
 //
 // The errors are Do's. A [NotRecordedError] says that both effect and receipt may be stored, or neither: the same request
 // again tells. A key that an ordinary attempt holds, or left in doubt, is refused as Do would, and no reconciler is asked.

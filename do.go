@@ -191,7 +191,13 @@ func (c *call) unavailable(ctx context.Context, kind string, err error) error {
 
 // answer replays a terminal record.
 func (c *call) answer(ctx context.Context, r Record, how Outcome) (answer, error) {
-	a, err := c.replay(ctx, r, how)
+	var a answer
+	unavailable := "StoreErrors"
+	r, err := c.fetched(ctx, r)
+	if err == nil {
+		unavailable = "KeyErrors"
+		a, err = c.replay(ctx, r, how)
+	}
 	switch err.(type) {
 	case nil, *FailedError:
 		kind := "Replayed"
@@ -200,7 +206,7 @@ func (c *call) answer(ctx context.Context, r Record, how Outcome) (answer, error
 		}
 		c.emit(ctx, c.label, c.start, Event{Kind: kind, Fence: r.Fence})
 	case *UnavailableError:
-		c.emit(ctx, c.label, c.start, Event{Kind: "KeyErrors", Fence: r.Fence, Err: errors.Unwrap(err)})
+		c.emit(ctx, c.label, c.start, Event{Kind: unavailable, Fence: r.Fence, Err: errors.Unwrap(err)})
 	default:
 		c.emit(ctx, c.label, c.start, Event{Kind: "Replayed", Fence: r.Fence, Err: errors.Unwrap(err)})
 	}

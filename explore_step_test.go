@@ -75,7 +75,7 @@ func valueOf(s Sealed) uint8 {
 func toRecord(r rec, at time.Time) Record {
 	n := Record{State: r.State, Fence: wide(r.Fence), Life: wide(r.Life), Generation: uint32(r.Gen), Begun: r.Begun, Lease: leaseEnd, Settle: settleFor, At: at, Started: at, Attempts: 1}
 	n.Receipt.Bytes = bytesOf[r.Value]
-	n.Evidence = Sealed{wide(r.Sealed), bytesOf[r.Evidence]}
+	n.Evidence = Sealed{Fence: wide(r.Sealed), Bytes: bytesOf[r.Evidence]}
 	if r.State.terminal() || r.State == Released {
 		n.Expires = at.Add(time.Hour)
 		if r.Expired {
@@ -109,7 +109,7 @@ func (x *explorer) stepped(r rec, w intent, t who) (rec, move, refusal) {
 			at = lapsedAt
 		}
 		before := toRecord(r, at)
-		real := want{what: w.what, fence: wide(w.fence), life: wide(w.life), sealed: Sealed{wide(w.fence), bytesOf[w.value]}, reason: Errored,
+		real := want{what: w.what, fence: wide(w.fence), life: wide(w.life), sealed: Sealed{Fence: wide(w.fence), Bytes: bytesOf[w.value]}, reason: Errored,
 			asked: leaseEnd, never: w.never, run: w.run, happened: w.value < failures}
 		if w.settled {
 			real.asked = leaseEnd.Add(settleFor + time.Second)

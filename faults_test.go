@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/idemtest"
@@ -246,29 +245,22 @@ func TestMovedReceiptIsUnreadable(t *testing.T) {
 	}
 }
 
-func TestWaitingDuplicateGetsTheOwnersOutcome(t *testing.T) {
+// The attempt ran, another outcome is recorded, and cannot be read now: that is not "nothing ran".
+func TestConflictThatCannotBeReadIsNotNothingRan(t *testing.T) {
 	w := newWorld(t)
-	op := w.op(idem.Options{Wait: 10 * time.Second})
-	started := make(chan struct{})
-	first := make(chan idem.Result[charge])
-	go func() {
-		first <- must2(op.Do(invoked(t), request(), func(ctx context.Context) (charge, error) {
-			close(started)
-			time.Sleep(120 * time.Millisecond)
-			return w.charges(ctx)
-		}))
-	}()
-	<-started
-	second := must2(op.Do(invoked(t), request(), w.mustNotRun))
-	if a := <-first; string(a.Raw) != string(second.Raw) || second.Outcome != idem.Replayed {
-		t.Errorf("%s and %s", a.Raw, second.Raw)
+	op := w.op(idem.Options{})
+	_, err := op.Do(invoked(t), request(), func(ctx context.Context) (charge, error) {
+		w.lapse()
+		seen := must2(idem.Lapse(ctx, w.store, w.record()))
+		must2(idem.Resolve(ctx, w.store, w.sealer, seen, idem.Verdict{State: idem.Completed, Result: []byte(`{"ID":"operator"}`), By: "op", Why: "saw it"}))
+		w.sealer.set(nil, retryError(true))
+		return w.charges(ctx)
+	})
+	if e := as[*idem.NotRecordedError](t, err); len(e.Raw) == 0 {
+		t.Errorf("%+v", e)
 	}
-}
-
-func TestWaitingEndsWithItsPatience(t *testing.T) {
-	w := newWorld(t)
-	op := w.op(idem.Options{Wait: 100 * time.Millisecond})
-	w.crashed(op, request(), w.charges)
-	_, err := op.Do(invoked(t), request(), w.mustNotRun)
-	as[*idem.InProgressError](t, err)
+	w.sealer.set(nil, nil)
+	if res := must2(op.Do(invoked(t), request(), w.mustNotRun)); res.Value.ID != "operator" {
+		t.Errorf("%+v", res.Value)
+	}
 }

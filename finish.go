@@ -95,8 +95,8 @@ func (a *Attempt) completed(ctx context.Context, ended time.Time, p product) (an
 	case err != nil:
 		c.emit(ctx, c.label, ended, Event{Kind: "NotRecorded", Fence: a.fence, Err: err})
 		return answer{}, &NotRecordedError{ID: c.label, Raw: p.raw, Err: err}
-	case why == known && !bytes.Equal(a.rec.Receipt.Bytes, w.sealed.Bytes):
-		return a.conflict(ctx, ended, p.raw)
+	case why == known && !a.recorded(ctx, w.sealed):
+		return a.conflict(ctx, ended, p.raw, nil)
 	case why == fine || why == known: // known: it was applied, then rewritten by a tool before its answer came
 		c.emit(ctx, c.label, ended, Event{Kind: "Completed", Fence: a.fence, Bytes: len(p.raw)})
 		if unkept != nil {
@@ -125,8 +125,8 @@ func (a *Attempt) failed(ctx context.Context, ended time.Time, own error) (answe
 	switch {
 	case err != nil:
 		c.emit(ctx, c.label, ended, Event{Kind: "NotRecorded", Fence: a.fence, Err: err})
-	case why == known && !bytes.Equal(a.rec.Receipt.Bytes, s.Bytes):
-		return a.conflict(ctx, ended, nil)
+	case why == known && !a.recorded(ctx, s):
+		return a.conflict(ctx, ended, nil, own)
 	case why == fine || why == known:
 		c.emit(ctx, c.label, ended, Event{Kind: "Failed", Fence: a.fence})
 	default:
@@ -137,14 +137,33 @@ func (a *Attempt) failed(ctx context.Context, ended time.Time, own error) (answe
 	return answer{}, own
 }
 
-// conflict answers with the outcome that somebody else recorded for this life of the key. raw is the attempt's own.
-func (a *Attempt) conflict(ctx context.Context, ended time.Time, raw json.RawMessage) (answer, error) {
-	ans, err := a.call.replay(ctx, a.rec, Replayed)
+// recorded says that s is the record's receipt.
+func (a *Attempt) recorded(ctx context.Context, s Sealed) bool {
+	r, err := a.call.fetched(ctx, a.rec)
+	a.rec = r
+	return err == nil && bytes.Equal(r.Receipt.Bytes, s.Bytes)
+}
+
+// conflict answers with the outcome that somebody else recorded for this life of the key. raw is the attempt's own result, or own
+// its own final failure: what the caller gets as long as the other cannot be read.
+func (a *Attempt) conflict(ctx context.Context, ended time.Time, raw json.RawMessage, own error) (answer, error) {
+	c := a.call
+	var ans answer
+	r, err := c.fetched(ctx, a.rec)
+	if err == nil {
+		ans, err = c.replay(ctx, r, Replayed)
+	}
+	if u, ok := err.(*UnavailableError); ok { // which says that nothing ran
+		err = own
+		if own == nil {
+			err = &NotRecordedError{ID: c.label, Raw: raw, Err: u.Err}
+		}
+	}
 	kind := "Conflict"
-	if err == nil && raw != nil && bytes.Equal(ans.raw, raw) {
+	if err == nil && own == nil && bytes.Equal(ans.raw, raw) {
 		kind = "Completed" // a reconciler said the same
 	}
-	a.call.emit(ctx, a.call.label, ended, Event{Kind: kind, Fence: a.rec.Fence, Bytes: len(ans.raw)})
+	c.emit(ctx, c.label, ended, Event{Kind: kind, Fence: a.rec.Fence, Bytes: len(ans.raw)})
 	return ans, err
 }
 
@@ -180,7 +199,7 @@ func (a *Attempt) record(ctx context.Context, w want) (refusal, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.call
-	until := latest(c.end, time.Now().Add(c.reserve)).Add(-c.reserve / 4)
+	until := latest(c.end, time.Now().Add(c.reserve)).Add(-min(c.reserve/4, loadTimeout))
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
 	return a.conclude(w, func(seen, next Record) (Record, error) { return c.write(ctx, seen, next, c.propose) })

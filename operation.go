@@ -54,8 +54,9 @@ type Options struct {
 	// [InProgressError] at once.
 	Wait time.Duration
 
-	// MaxResult is the size in bytes up to which a result is kept, at most 350 KiB. A larger one is completed, but its replay is an
-	// [UnreadableError]. Default: 256 KiB.
+	// MaxResult is the size in bytes up to which a result is kept, at most 6 MiB, which is what Lambda answers with. A larger one is
+	// completed, but its replay is an [UnreadableError]. One above 300,000 needs a Reserve in which it can be written at 1 MB/s.
+	// Default: 256 KiB.
 	MaxResult int
 
 	// SingleTenant says that requests have no Tenant.
@@ -75,7 +76,7 @@ const (
 	maxReserve    = 5 * time.Minute
 	leaseMargin   = 5 * time.Second
 	minRun        = 100 * time.Millisecond // less is no time to run anything
-	maxResult     = 350 << 10              // one item
+	maxResult     = 6 << 20                // Lambda's
 	defaultResult = 256 << 10
 )
 
@@ -92,6 +93,9 @@ func New[T any](store Store, sealer Sealer, name string, opts *Options) (*Operat
 	e.setDefaults()
 	return &Operation[T]{e}, nil
 }
+
+// Store is where the operation keeps its records.
+func (o *Operation[T]) Store() Store { return o.engine.store }
 
 // Name is the operation's name.
 func (o *Operation[T]) Name() string { return o.engine.name }
@@ -127,6 +131,8 @@ func (e *engine) validate(result reflect.Type) error {
 		return fmt.Errorf("Options.Wait is %v, but a request without deadline ends after the Lease of %v", e.Wait, e.Lease)
 	case e.MaxResult < 0 || e.MaxResult > maxResult:
 		return fmt.Errorf("Options.MaxResult is %d bytes: at most %d", e.MaxResult, maxResult)
+	case time.Duration(e.MaxResult)*time.Microsecond > reserve(e.Reserve, 0):
+		return fmt.Errorf("Options.MaxResult is %d bytes, which take %v to write at 1 MB/s, and the Reserve may be %v: set Options.Reserve to more", e.MaxResult, time.Duration(e.MaxResult)*time.Microsecond, reserve(e.Reserve, 0))
 	case r.kind == reconcile && r.ask == nil:
 		return errors.New("Options.Recover: Reconcile without a function to ask")
 	case r.kind == reconcile && r.answers != result:

@@ -130,9 +130,10 @@ type Record struct {
 type Sealed struct {
 	Fence uint64
 	Bytes []byte
+	Ref   string // the store's own: where it keeps the bytes, if not in the record; see [Store]
 }
 
-func (s Sealed) empty() bool { return len(s.Bytes) == 0 }
+func (s Sealed) empty() bool { return len(s.Bytes) == 0 && s.Ref == "" }
 
 // Resolution is who settled a record, when and why. It stays when the key runs again.
 type Resolution struct {

@@ -158,12 +158,27 @@ func messageOf(err error) (m string) {
 // sealed seals a text for a record. An attempt's fence may be older than the record's.
 func (c *call) sealed(k kind, fence uint64, text []byte) (Sealed, error) {
 	b, err := c.seal(nil, bindingV1(c.id, c.fingerprint, k, fence), text)
-	return Sealed{fence, b}, err
+	return Sealed{Fence: fence, Bytes: b}, err
 }
 
 // open gives what was sealed into a record.
 func open(ctx context.Context, s Sealer, r Record, k kind, from Sealed) ([]byte, error) {
 	return s.Open(ctx, scope(r.ID), nil, bindingV1(r.ID, r.Fingerprint, k, from.Fence), from.Bytes)
+}
+
+// fetched is a terminal record with its receipt in hand, wherever the store keeps it.
+func (e *engine) fetched(ctx context.Context, r Record) (Record, error) {
+	if len(r.Receipt.Bytes) > 0 || r.Receipt.Ref == "" {
+		return r, nil
+	}
+	full, err := e.store.Fetch(ctx, r)
+	switch {
+	case err == nil:
+		return full, nil
+	case retryable(err, true):
+		return r, &UnavailableError{ID: r.ID.String(), Err: err} // for this request nothing ran
+	}
+	return r, &UnreadableError{ID: r.ID.String(), Err: err}
 }
 
 // replay answers with what a terminal record holds.

@@ -26,6 +26,10 @@ import (
 // and key all are. Swap keeps what a newer version of this library added to a record; a record in a format or a state that is
 // not known is an error.
 //
+// A large receipt may be kept beside its record: Receipt then has a Ref, and need not have its Bytes. Fetch returns the record
+// with them, and one that has no Ref as it is. A write keeps what the Ref that it passes on stands for; Bytes count more than a
+// Ref. An error of Fetch that is not retryable says that the bytes are lost, or are not those that were written.
+//
 // An error that wraps [ErrAmbiguous] says that the write may have been applied, or may yet be. Any other error says that it
 // was not and never will be. The store repeats what fails for a passing reason: few times and shortly for a Pending record,
 // as long as ctx allows for every other. A caller whose context is done gets an answer promptly. An error with a method
@@ -41,12 +45,14 @@ type Store interface {
 	Create(ctx context.Context, r Record) (Record, error)
 	Swap(ctx context.Context, seen Version, r Record) (Record, error)
 	Load(ctx context.Context, id ID) (Record, error)
+	Fetch(ctx context.Context, r Record) (Record, error)
 }
 
 // Lister is what sweeps and operators need of a store on top.
 type Lister interface {
 	// List gives the records of an operation ("" for all) that are in one of the states (none given: all). It is not a
-	// snapshot: a record is to be loaded again before it is acted upon. The iteration ends with the first error.
+	// snapshot: a record is to be loaded again before it is acted upon. A record that cannot be read is an error that comes with its
+	// ID, as far as that can be read, and the iteration goes on; it ends with any other error.
 	List(ctx context.Context, operation string, states ...State) iter.Seq2[Record, error]
 }
 

@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/dynamo"
@@ -219,5 +223,65 @@ func TestCodes(t *testing.T) {
 	}
 	if slices.Sort(seen); !slices.Equal(seen, dynamo.Codes()) {
 		t.Errorf("the store knows %v\nthe test %v", dynamo.Codes(), seen)
+	}
+}
+
+// TestCancellations is the table of the reasons for which a transaction is cancelled. The first reason is the record's.
+func TestCancellations(t *testing.T) {
+	for name, row := range map[string]struct {
+		codes []string
+		sent  int // in all; the last one goes through if it is more than one
+		index int // of a CanceledError; -1: none
+	}{
+		"conflict":                      {[]string{"None", "TransactionConflict"}, 2, -1},
+		"conflict of the record":        {[]string{"TransactionConflict", "None"}, 2, -1},
+		"throttled":                     {[]string{"None", "ThrottlingError"}, 2, -1},
+		"throughput":                    {[]string{"ProvisionedThroughputExceeded", "None"}, 2, -1},
+		"conflict and throttled":        {[]string{"TransactionConflict", "ThrottlingError"}, 2, -1},
+		"own condition":                 {[]string{"None", "ConditionalCheckFailed"}, 1, 0},
+		"own condition and conflict":    {[]string{"TransactionConflict", "ConditionalCheckFailed"}, 1, 0},
+		"conflict and second condition": {[]string{"None", "TransactionConflict", "ConditionalCheckFailed"}, 1, 1},
+		"not valid":                     {[]string{"None", "None", "None", "ValidationError"}, 1, 2},
+		"too large":                     {[]string{"None", "ItemCollectionSizeLimitExceeded"}, 1, 0},
+		"unknown":                       {[]string{"None", "SomethingNew"}, 1, 0},
+		"the record is not valid":       {[]string{"ValidationError", "None"}, 1, -1},
+		"no reasons":                    {nil, 1, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, faults := newFake().open(t, nil)
+				faults.set(func(i int, r *http.Request, next http.RoundTripper) (*http.Response, error) {
+					if i == 0 {
+						return canceledWith(row.codes...)(r, next)
+					}
+					return next.RoundTrip(r)
+				})
+				items := make([]types.TransactWriteItem, max(len(row.codes)-1, 1))
+				for i := range items {
+					items[i].Update = &types.Update{
+						TableName: aws.String("records"), Key: keyAt(string(rune('a' + i))), UpdateExpression: aws.String("SET n = :n REMOVE x"),
+						ExpressionAttributeValues: map[string]types.AttributeValue{":n": &types.AttributeValueMemberN{Value: "1"}},
+					}
+				}
+				_, err := dynamo.Transact(t.Context(), export(t, s), asked("k"), func(context.Context) (json.RawMessage, []types.TransactWriteItem, error) {
+					return json.RawMessage(`1`), items, nil
+				})
+				if calls := faults.sent(); len(calls) != row.sent {
+					t.Errorf("sent %v, want %d", calls, row.sent)
+				}
+				own, canceled := errors.AsType[*dynamo.CanceledError](err)
+				switch {
+				case canceled != (row.index >= 0) || canceled && (own.Index != row.index || own.Code != row.codes[row.index+1]):
+					t.Errorf("got %+v, %v; want item %d", own, err, row.index)
+				case row.sent > 1 && err != nil, row.sent == 1 && err == nil:
+					t.Errorf("error %v", err)
+				case err != nil && (errors.Is(err, idem.ErrAmbiguous) || strings.Contains(err.Error(), "secret")):
+					t.Errorf("error %v", err)
+				}
+				if _, again := idem.RetryAfter(err); again {
+					t.Errorf("to be tried again: %v", err)
+				}
+			})
+		})
 	}
 }

@@ -49,8 +49,9 @@ var (
 	answerUnsigned    = class{notApplied, never, "credentials or signature not accepted"}
 	answerSkewed      = class{notApplied, soon, "signature out of date: the clock is wrong"} // the SDK has learnt the difference
 	answerInvalid     = class{notApplied, never, "request not valid"}
-	answerUnsent      = class{notApplied, soon, "not sent"}               // no credentials, no endpoint or no connection in time
-	answerNoConn      = class{notApplied, soon, "no connection"}          // the name or the port does not answer, nothing was sent
+	answerUnsent      = class{notApplied, soon, "not sent"}      // no credentials, no endpoint or no connection in time
+	answerNoConn      = class{notApplied, soon, "no connection"} // the name or the port does not answer, nothing was sent
+	answerCanceled    = class{notApplied, never, "cancelled by an item of the transaction"}
 	answerBarred      = class{notApplied, never, "not sent again"}        // the table is not, or no longer, the one the write is for
 	answerUntrusted   = class{notApplied, never, "TLS not trusted"}       // nothing was sent
 	answerServer      = class{unclear, soon, "server error"}              // "the operation may have succeeded or failed" (Programming.Errors)
@@ -118,6 +119,7 @@ var codes = map[string]class{
 func classify(err error, unsent bool) class {
 	api, isAPI := errors.AsType[smithy.APIError](err)
 	answer, isAnswer := errors.AsType[*smithyhttp.ResponseError](err)
+	canceled, isCanceled := errors.AsType[*types.TransactionCanceledException](err)
 	isAnswer = isAnswer && answer.Response != nil && answer.HTTPStatusCode() != 0 // the SDK makes one up where there was none
 	switch {
 	case err == nil:
@@ -128,6 +130,8 @@ func classify(err error, unsent bool) class {
 		return answerContradicts
 	case isAPI && isAnswer && answer.HTTPStatusCode() >= 500:
 		return answerServer
+	case isCanceled:
+		return classifyCanceled(canceled)
 	case isAPI:
 		return classifyCode(err, api.ErrorCode())
 	case isAnswer: // and it could not be read

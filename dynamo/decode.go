@@ -16,8 +16,9 @@ import (
 // them. Bytes of the record are those of the item.
 func decode(item attributes) (idem.Record, error) {
 	d := decoder{item: item}
-	if f := d.uint(attrFormat, math.MaxUint32); d.err == nil && f != format {
-		return idem.Record{}, &unreadableError{"item has format " + strconv.FormatUint(f, 10) + ", and this version of idem reads 1: a newer one is needed"}
+	f := d.uint(attrFormat, math.MaxUint32)
+	if d.err == nil && f != formatInline && f != formatBodies {
+		return idem.Record{}, &unreadableError{"item has format " + strconv.FormatUint(f, 10) + ", and this version of idem reads 1 and 2: a newer one is needed"}
 	}
 	r := idem.Record{
 		Begun:      d.bool(attrBegun),
@@ -50,6 +51,11 @@ func decode(item attributes) (idem.Record, error) {
 		if r.Expires.IsZero() || !mayExpire(r.State) {
 			d.damaged(attrExpires)
 		}
+	}
+	if f == formatBodies {
+		r.Receipt.Ref = d.bodies(r.Expires).ref()
+	} else {
+		d.absent(attrBodiesBy, attrBodyDigest, attrBodyCount)
 	}
 	if d.err == nil && r.Version == (idem.Version{}) {
 		d.damaged(attrVersion)
@@ -208,4 +214,28 @@ func (d *decoder) sealed(attr, by string) idem.Sealed {
 	}
 	s.Bytes = b.Value
 	return s
+}
+
+// bodies of a record that expires then. Its receipt is nowhere else.
+func (d *decoder) bodies(expires time.Time) bodies {
+	b := bodies{count: int(d.uint(attrBodyCount, maxBodies)), expires: expires}
+	copy(b.by[:], d.bytes(attrBodiesBy, len(b.by)))
+	copy(b.digest[:], d.bytes(attrBodyDigest, len(b.digest)))
+	switch {
+	case !d.null(attrReceipt):
+		d.damaged(attrReceipt)
+	case b.by == idem.Version{}:
+		d.damaged(attrBodiesBy)
+	case b.count == 0:
+		d.damaged(attrBodyCount)
+	}
+	return b
+}
+
+func (d *decoder) absent(attrs ...string) {
+	for _, attr := range attrs {
+		if _, ok := d.item[attr]; ok {
+			d.damaged(attr)
+		}
+	}
 }

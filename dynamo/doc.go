@@ -14,10 +14,18 @@
 // request for every Create, Swap and Load. It calls UpdateItem, GetItem and DescribeTable, and these three are the policy of the
 // function's role; "1#TENANT#*" is the pattern for dynamodb:LeadingKeys, and "!gen" has to be readable.
 //
+// A receipt above [Options.Inline] goes to items beside the record first, one more request for each 384 KiB, and a replay reads them.
+// Refusals by such a record cost one unit. Items that a crash leaves behind belong to no record, and TTL takes them.
+//
 // The only clock in a record is DynamoDB's, taken from the Date of its answers, to the second.
 //
 // Items written by one version are read by every later one, and what a later one adds stays when an earlier one writes. What a
 // version does not understand it refuses to read.
+//
+// # Effects in DynamoDB, and tools
+//
+// [Transact] writes the effect together with its receipt; it needs TransactWriteItems on top. [Admin] lists records for sweeps and
+// operators; it needs Scan, and Query on the index.
 //
 // # After a restore
 //

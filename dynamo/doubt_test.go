@@ -190,7 +190,7 @@ func TestUnreadableHolder(t *testing.T) {
 		if _, err := s.Create(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		f.items[`{"S":"`+dynamo.Key(r.ID)+`"}`]["fo"] = []byte(`{"N":"2"}`)
+		f.items[`{"S":"`+dynamo.Key(r.ID)+`"}`]["fo"] = []byte(`{"N":"3"}`)
 		n := completion(r)
 		n.Version = idem.Version{9}
 		if got, err := s.Swap(t.Context(), idem.Version{8}, n); outcomeOf(t, n, got, err) != final || !strings.Contains(err.Error(), "newer") {

@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
@@ -70,6 +71,7 @@ func (b *breakable) Meddle(ctx context.Context, id idem.ID, what idemtest.Unknow
 	switch what {
 	case idemtest.UnknownFormat:
 		in.UpdateExpression = aws.String("SET fo = :x")
+		in.ExpressionAttributeValues[":x"] = &types.AttributeValueMemberN{Value: "3"}
 	case idemtest.UnknownField:
 		in.UpdateExpression = aws.String("SET zz = :x")
 	case idemtest.UnknownState:
@@ -94,14 +96,41 @@ func (b *breakable) Remove(ctx context.Context, id idem.ID) error {
 	return err
 }
 
-func keyOf(id idem.ID) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: dynamo.Key(id)}}
+func (b *breakable) Tear(ctx context.Context, id idem.ID) (bool, error) {
+	r, err := b.Load(ctx, id)
+	n := dynamo.Bodies(r)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = b.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &b.table, Key: keyAt(dynamo.BodyKey(r, n-1))})
+	return true, err
+}
+
+func keyOf(id idem.ID) map[string]types.AttributeValue { return keyAt(dynamo.Key(id)) }
+
+func keyAt(pk string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: pk}}
+}
+
+// administered is a store that can be listed, too.
+type administered struct {
+	*breakable
+	idem.Lister
+}
+
+func admin(t testing.TB, e engine.Engine, table string) *dynamo.Admin {
+	t.Helper()
+	a, err := dynamo.NewAdmin(clientOf(e.URL, nil), table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 func TestConformance(t *testing.T) {
 	engine.Each(t, func(t *testing.T, e engine.Engine) {
 		table := e.Table(t)
-		idemtest.Store(t, func(tb testing.TB) idem.Store { return open(tb, e, table) })
+		idemtest.Store(t, func(tb testing.TB) idem.Store { return administered{open(tb, e, table), admin(tb, e, table)} })
 	})
 }
 
@@ -183,6 +212,17 @@ func (o *onFake) Remove(_ context.Context, id idem.ID) error {
 	return nil
 }
 
+func (o *onFake) Tear(ctx context.Context, id idem.ID) (bool, error) {
+	r, err := o.Load(ctx, id)
+	if err != nil || dynamo.Bodies(r) == 0 {
+		return false, err
+	}
+	o.f.mu.Lock()
+	defer o.f.mu.Unlock()
+	delete(o.f.items, `{"S":`+quoted(dynamo.BodyKey(r, 0))+`}`)
+	return true, nil
+}
+
 func TestConformanceOfTheFake(t *testing.T) {
 	f := newFake()
 	idemtest.Store(t, func(tb testing.TB) idem.Store {
@@ -238,4 +278,14 @@ func lose(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
 	return nil, io.ErrUnexpectedEOF
+}
+
+// find is the record of a key of tenant "t" for the operation "export".
+func (b *breakable) find(t *testing.T, key string) idem.Record {
+	t.Helper()
+	r, err := b.Load(t.Context(), idem.ID{Tenant: "t", Operation: "export", Key: sha256.Sum256([]byte(key))})
+	if err != nil || r.State == 0 {
+		t.Fatalf("load: %v, %v", r.State, err)
+	}
+	return r
 }

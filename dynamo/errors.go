@@ -71,7 +71,7 @@ func retryable(err error) bool {
 
 // callError is a call that did not end well, after all its attempts.
 type callError struct {
-	call      string // UpdateItem, GetItem, DescribeTable
+	call      string // UpdateItem, say
 	attempts  int
 	class     class // of the last answer
 	ambiguous bool  // a write of which any attempt may have been applied
@@ -97,7 +97,7 @@ func (e *callError) Error() string {
 	switch {
 	case e.ambiguous:
 		b.WriteString("; it may have been applied")
-	case e.call == "UpdateItem":
+	case e.call == "UpdateItem", e.call == "TransactWriteItems":
 		b.WriteString("; nothing was written")
 	}
 	return b.String()

@@ -9,14 +9,25 @@ const (
 		"re = :re, si = :si, aa = :aa, ac = :ac, se = :se, rt = :rt, rb = :rb, rf = :rf, nb = :nb, nf = :nf, eb = :eb, ef = :ef, " +
 		"wb = :wb, ww = :ww, wa = :wa"
 
+	// Where the receipt is, if it is not in the item.
+	setBodies    = ", bv = :bv, bd = :bd, bn = :bn"
+	removeBodies = ", bv, bd, bn"
+
 	// Open, and whatever is kept for ever: no TTL, not in the index.
-	updateKept = setRecord + " REMOVE ex, iq, ia"
+	updateKept       = setRecord + " REMOVE ex, iq, ia" + removeBodies
+	updateKeptBodies = setRecord + setBodies + " REMOVE ex, iq, ia"
 
 	// Completed, failed or released, until a time.
-	updateExpiring = setRecord + ", ex = :ex REMOVE iq, ia"
+	updateExpiring       = setRecord + ", ex = :ex REMOVE iq, ia" + removeBodies
+	updateExpiringBodies = setRecord + setBodies + ", ex = :ex REMOVE iq, ia"
 
 	// Indeterminate: in the index of what somebody has to look at.
-	updateDoubtful = setRecord + ", iq = :iq, ia = :ia REMOVE ex"
+	updateDoubtful       = setRecord + ", iq = :iq, ia = :ia REMOVE ex" + removeBodies
+	updateDoubtfulBodies = setRecord + setBodies + ", iq = :iq, ia = :ia REMOVE ex"
+
+	// A body.
+	updateBody     = "SET bb = :bb, ex = :ex"
+	updateBodyKept = "SET bb = :bb"
 
 	// No item has the key. UpdateItem makes one then.
 	conditionAbsent = "attribute_not_exists(pk)"
@@ -29,11 +40,15 @@ const (
 
 // update is the expression for what [encode] gives.
 func update(r idem.Record) string {
+	alone, withBodies := updateKept, updateKeptBodies
 	switch {
 	case r.State == idem.Indeterminate:
-		return updateDoubtful
+		alone, withBodies = updateDoubtful, updateDoubtfulBodies
 	case !r.Expires.IsZero():
-		return updateExpiring
+		alone, withBodies = updateExpiring, updateExpiringBodies
 	}
-	return updateKept
+	if _, ok := beside(r); ok {
+		return withBodies
+	}
+	return alone
 }

@@ -27,11 +27,14 @@ type fake struct {
 	items map[string]map[string]json.RawMessage // by partition key
 	table map[string]any                        // of DescribeTable
 	skew  time.Duration                         // of its clock
+
+	tokens map[string]bool // of transactions that were carried out
 }
 
 func newFake() *fake {
 	return &fake{
-		items: make(map[string]map[string]json.RawMessage),
+		items:  make(map[string]map[string]json.RawMessage),
+		tokens: make(map[string]bool),
 		table: map[string]any{
 			"TableName": "records", "TableId": "id-1", "TableStatus": "ACTIVE",
 			"KeySchema":            []any{map[string]any{"AttributeName": "pk", "KeyType": "HASH"}},
@@ -92,6 +95,9 @@ type request struct {
 	ConditionExpression                 string
 	ExpressionAttributeValues           map[string]json.RawMessage
 	ReturnValuesOnConditionCheckFailure string
+
+	TransactItems      []struct{ Update request }
+	ClientRequestToken string
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -105,6 +111,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.Header().Set("Date", time.Now().Add(f.skew).UTC().Format(http.TimeFormat))
+	for _, action := range in.TransactItems {
+		in.TableName = action.Update.TableName
+	}
 	if in.TableName != "records" {
 		answer(w, 400, map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException", "message": "Requested resource not found"})
 		return
@@ -120,36 +129,31 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, 200, out)
 	case "DynamoDB_20120810.UpdateItem":
 		f.update(w, in)
+	case "DynamoDB_20120810.TransactWriteItems":
+		f.transact(w, in)
 	default:
 		answer(w, 400, map[string]any{"__type": "com.amazon.coral.service#UnknownOperationException", "message": call})
 	}
 }
 
-// update knows "SET a = :x, ... REMOVE b, ..." and the two conditions.
-func (f *fake) update(w http.ResponseWriter, in request) {
-	pk := string(in.Key["pk"])
-	old := f.items[pk]
-	var met bool
+// meets tells whether the item is as the condition says, which is none or one of two.
+func (f *fake) meets(in request) bool {
+	old := f.items[string(in.Key["pk"])]
 	switch in.ConditionExpression {
 	case "": // a test's own
-		met = true
+		return true
 	case "attribute_not_exists(pk)":
-		met = old == nil
+		return old == nil
 	case "ve = :sn":
-		met = old != nil && string(old["ve"]) == string(in.ExpressionAttributeValues[":sn"])
-	default:
-		answer(w, 400, map[string]any{"__type": "com.amazon.coral.validate#ValidationException", "message": "condition"})
-		return
+		return old != nil && string(old["ve"]) == string(in.ExpressionAttributeValues[":sn"])
 	}
-	if !met {
-		out := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException", "message": "The conditional request failed"}
-		if old != nil && in.ReturnValuesOnConditionCheckFailure == "ALL_OLD" {
-			out["Item"] = old
-		}
-		answer(w, 400, out)
-		return
-	}
-	item := maps.Clone(old)
+	panic("condition " + in.ConditionExpression)
+}
+
+// set knows "SET a = :x, ... REMOVE b, ...".
+func (f *fake) set(in request) {
+	pk := string(in.Key["pk"])
+	item := maps.Clone(f.items[pk])
 	if item == nil {
 		item = maps.Clone(in.Key)
 	}
@@ -158,8 +162,7 @@ func (f *fake) update(w http.ResponseWriter, in request) {
 		name, place, _ := strings.Cut(assignment, " = ")
 		v, ok := in.ExpressionAttributeValues[place]
 		if !ok {
-			answer(w, 400, map[string]any{"__type": "com.amazon.coral.validate#ValidationException", "message": "no value " + place})
-			return
+			panic("no value " + place)
 		}
 		item[name] = v
 	}
@@ -167,6 +170,47 @@ func (f *fake) update(w http.ResponseWriter, in request) {
 		delete(item, name)
 	}
 	f.items[pk] = item
+}
+
+func (f *fake) update(w http.ResponseWriter, in request) {
+	if f.meets(in) {
+		f.set(in)
+		answer(w, 200, map[string]any{})
+		return
+	}
+	out := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException", "message": "The conditional request failed"}
+	if old := f.items[string(in.Key["pk"])]; old != nil && in.ReturnValuesOnConditionCheckFailure == "ALL_OLD" {
+		out["Item"] = old
+	}
+	answer(w, 400, out)
+}
+
+// transact knows updates, and remembers tokens.
+func (f *fake) transact(w http.ResponseWriter, in request) {
+	var reasons []any
+	met := true
+	for _, action := range in.TransactItems {
+		reason := map[string]any{"Code": "None"}
+		if !f.meets(action.Update) {
+			met = false
+			reason = map[string]any{"Code": "ConditionalCheckFailed", "Message": "secret"}
+			if old := f.items[string(action.Update.Key["pk"])]; old != nil && action.Update.ReturnValuesOnConditionCheckFailure == "ALL_OLD" {
+				reason["Item"] = old
+			}
+		}
+		reasons = append(reasons, reason)
+	}
+	switch {
+	case f.tokens[in.ClientRequestToken]:
+	case !met:
+		answer(w, 400, map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException", "message": "secret", "CancellationReasons": reasons})
+		return
+	default:
+		for _, action := range in.TransactItems {
+			f.set(action.Update)
+		}
+		f.tokens[in.ClientRequestToken] = true
+	}
 	answer(w, 200, map[string]any{})
 }
 

@@ -204,7 +204,7 @@ func (e *tableError) Retryable() bool { return e.retry }
 
 // inspect reads the control item and describes the table.
 func (s *Store) inspect(ctx context.Context) (*knowledge, error) {
-	item, at, err := s.get(ctx, genKey)
+	item, at, err := s.get(ctx, genKey, claiming)
 	if err != nil {
 		return nil, s.explain("dynamodb:GetItem", err)
 	}

@@ -19,11 +19,11 @@ import (
 // new name and a new format number. Two letters, because names count towards the 1,024 bytes of a write unit, and none of
 // DynamoDB's reserved words, so that expressions can be constants.
 //
-// Every attribute but the last three is always there: a value that the record does not have is NULL, so "not there" always
+// Every attribute down to attrResolvedAt is always there: a value that the record does not have is NULL, so "not there" always
 // means that the item is damaged or not ours, and is never taken for a value.
 const (
 	attrKey         = "pk" // S: partition key, see key
-	attrFormat      = "fo" // N: format of the item, 1
+	attrFormat      = "fo" // N: format of the item, see format
 	attrVersion     = "ve" // B: 16 random bytes, new with every write; every Swap depends on it
 	attrState       = "st" // S: one letter, see stateLetters
 	attrBegun       = "be" // BOOL: an effect may have happened
@@ -53,10 +53,20 @@ const (
 	attrExpires    = "ex" // N: the table's TTL attribute, seconds, rounded up. Only on completed, failed and released records
 	attrShard      = "iq" // S: partition key of the index of indeterminate records, "0".."7". Only on those
 	attrIndexSince = "ia" // N: sort key of that index, Since in seconds. Only on those
+
+	attrBodiesBy   = "bv" // B: version of the write that made the bodies. Only with a receipt beside the item, as the next two
+	attrBodyDigest = "bd" // B: SHA-256 of the sealed receipt
+	attrBodyCount  = "bn" // N
+
+	attrBody = "bb" // B: in a body item, see body.go
 )
 
-// format is what this version writes, and the newest it reads.
-const format = 1
+// The formats that this version writes and reads. A record whose receipt lies beside it has one of its own, so that a version
+// which would take the receipt for lost refuses it and says that a newer one is needed.
+const (
+	formatInline = 1
+	formatBodies = 2
+)
 
 // stateLetters are what [attrState] holds, by [idem.State].
 const stateLetters = " PCFIR"
@@ -109,10 +119,14 @@ func check(r idem.Record) error {
 		return refusef("state %v cannot be stored", r.State)
 	case r.Version == idem.Version{}:
 		return refusef("record has no version")
-	case !utf8.ValidString(r.ID.Tenant) || !utf8.ValidString(r.ID.Operation) || len(key(r.ID)) > maxKey:
+	case !utf8.ValidString(r.ID.Tenant) || !utf8.ValidString(r.ID.Operation) || len(key(r.ID))+bodyKeyRoom > maxKey:
 		return refusef("tenant or operation is not UTF-8, or too long")
 	case !utf8.ValidString(r.Resolved.By) || !utf8.ValidString(r.Resolved.Why):
 		return refusef("resolution is not UTF-8")
+	case r.Note.Ref != "" || r.Evidence.Ref != "" || len(r.Receipt.Bytes) == 0 && r.Receipt.Ref != "" && !isRef(r.Receipt.Ref):
+		return refusef("Ref is not one that this store gave")
+	case len(r.Receipt.Bytes) > maxReceipt:
+		return refusef("receipt of %d bytes: at most %d", len(r.Receipt.Bytes), maxReceipt)
 	case !r.Expires.IsZero() && !mayExpire(r.State):
 		// DynamoDB would delete an unresolved record, and its key would be taken for new.
 		return refusef("%v record must not expire", r.State)
@@ -161,7 +175,7 @@ func ceilSeconds(d time.Duration) time.Duration {
 // check refuses has no encoding.
 func encode(r idem.Record) attributes {
 	a := make(attributes, 32)
-	a[":fo"] = number(format)
+	a[":fo"] = number(formatInline)
 	a[":ve"] = &types.AttributeValueMemberB{Value: r.Version[:]}
 	a[":st"] = &types.AttributeValueMemberS{Value: stateLetters[r.State : r.State+1]}
 	a[":be"] = &types.AttributeValueMemberBOOL{Value: r.Begun}
@@ -190,6 +204,12 @@ func encode(r idem.Record) attributes {
 	if r.State == idem.Indeterminate {
 		a[":iq"] = &types.AttributeValueMemberS{Value: shard(r.ID)}
 		a[":ia"] = indexSince(r.Since)
+	}
+	if b, ok := beside(r); ok {
+		a[":fo"] = number(formatBodies)
+		a[":bv"] = &types.AttributeValueMemberB{Value: b.by[:]}
+		a[":bd"] = &types.AttributeValueMemberB{Value: b.digest[:]}
+		a[":bn"] = number(uint64(b.count))
 	}
 	return a
 }
@@ -230,9 +250,11 @@ func sealed(s idem.Sealed) (b, fence types.AttributeValue) {
 	return b, number(s.Fence)
 }
 
+// shards are the values of attrShard.
+const shards = "01234567"
+
 // shard spreads the index of indeterminate records over partitions: an outage may make a great many of them at once.
 func shard(id idem.ID) string {
-	const shards = "01234567"
 	d := id.Digest()
 	i := d[0] % byte(len(shards))
 	return shards[i : i+1]

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ type API interface {
 
 // Options of a Store.
 type Options struct {
+	// Inline is the size in bytes, sealed, up to which a receipt stays in its record's item. A larger one is written to items beside
+	// it, of at most 384 KiB, which a replay reads and a refused duplicate does not pay for. At most 350 KiB. Default 4 KiB.
+	Inline int
+
 	// AttemptTimeout bounds one HTTP request, a new connection included; what is not answered by then is sent again. A large item
 	// gets a second per megabyte more. Default 1 s.
 	AttemptTimeout time.Duration
@@ -35,6 +40,7 @@ type Store struct {
 	api     API
 	table   string
 	timeout time.Duration
+	inline  int
 	now     func() time.Time // of this machine: for the age of what this process knows, never for a record
 	conns   *conns
 	guard   guard
@@ -48,9 +54,12 @@ var (
 // New returns a Store on a table, given by name or ARN. It sends nothing: the table is checked by the first call, or by
 // [Store.Generation], which may be called while the function starts.
 func New(api API, table string, opts *Options) (*Store, error) {
-	s := &Store{api: api, table: table, timeout: time.Second, now: time.Now}
+	s := &Store{api: api, table: table, timeout: time.Second, inline: defaultInline, now: time.Now}
 	if opts != nil && opts.AttemptTimeout != 0 {
 		s.timeout = opts.AttemptTimeout
+	}
+	if opts != nil && opts.Inline != 0 {
+		s.inline = opts.Inline
 	}
 	switch {
 	case api == nil:
@@ -59,17 +68,19 @@ func New(api API, table string, opts *Options) (*Store, error) {
 		return nil, errors.New("dynamo: table is empty")
 	case s.timeout < 0:
 		return nil, fmt.Errorf("dynamo: Options.AttemptTimeout is %v", s.timeout)
+	case s.inline < 0 || s.inline > maxInline:
+		return nil, fmt.Errorf("dynamo: Options.Inline is %d: at most %d", s.inline, maxInline)
 	}
 	s.conns = connsOf(api)
 	return s, nil
 }
 
-// Create implements [idem.Store] with one UpdateItem.
+// Create implements [idem.Store] with one UpdateItem, after one for each 384 KiB of a large receipt.
 func (s *Store) Create(ctx context.Context, r idem.Record) (idem.Record, error) {
 	return s.write(ctx, "create", nil, r)
 }
 
-// Swap implements [idem.Store] with one UpdateItem.
+// Swap implements [idem.Store] with one UpdateItem, after one for each 384 KiB of a large receipt.
 func (s *Store) Swap(ctx context.Context, seen idem.Version, r idem.Record) (idem.Record, error) {
 	return s.write(ctx, "swap", &seen, r)
 }
@@ -96,7 +107,7 @@ func (s *Store) look(ctx context.Context, id idem.ID) (idem.Record, error) {
 }
 
 func (s *Store) load(ctx context.Context, id idem.ID) (idem.Record, error) {
-	item, at, err := s.get(ctx, key(id))
+	item, at, err := s.get(ctx, key(id), claiming)
 	if err != nil {
 		return idem.Record{}, err
 	}
@@ -104,9 +115,9 @@ func (s *Store) load(ctx context.Context, id idem.ID) (idem.Record, error) {
 }
 
 // get reads an item with strong consistency; there is none if it is empty.
-func (s *Store) get(ctx context.Context, pk string) (item attributes, at time.Time, err error) {
+func (s *Store) get(ctx context.Context, pk string, p patience) (item attributes, at time.Time, err error) {
 	in := &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(pk), ConsistentRead: aws.Bool(true)}
-	e := s.run(ctx, "GetItem", claiming, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+	e := s.run(ctx, "GetItem", p, func(ctx context.Context, opt func(*dynamodb.Options)) error {
 		out, err := s.api.GetItem(ctx, in, opt)
 		if err == nil {
 			item, at = out.Item, dateOf(out.ResultMetadata)
@@ -142,14 +153,28 @@ func read(id idem.ID, item attributes, at time.Time) (idem.Record, error) {
 
 // write stores r if the item carries the version seen, or if there is no item where seen is nil.
 func (s *Store) write(ctx context.Context, what string, seen *idem.Version, r idem.Record) (idem.Record, error) {
-	holder, err := s.put(ctx, seen, r)
+	holder, err := s.put(ctx, "UpdateItem", seen, r, s.update)
 	if err != nil {
 		return idem.Record{}, fmt.Errorf("%s %v: %w", what, r.ID, err)
 	}
 	return holder, nil
 }
 
-func (s *Store) put(ctx context.Context, seen *idem.Version, r idem.Record) (idem.Record, error) {
+// sender sends a record's write once. It returns the item of a refusal, and the time of the answer.
+type sender func(ctx context.Context, in *dynamodb.UpdateItemInput, opt func(*dynamodb.Options)) (holder attributes, at time.Time, err error)
+
+func (s *Store) update(ctx context.Context, in *dynamodb.UpdateItemInput, opt func(*dynamodb.Options)) (attributes, time.Time, error) {
+	out, err := s.api.UpdateItem(ctx, in, opt)
+	if err == nil {
+		return nil, dateOf(out.ResultMetadata), nil
+	}
+	if c, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		return c.Item, dateOfError(err), err
+	}
+	return nil, dateOfError(err), err
+}
+
+func (s *Store) put(ctx context.Context, call string, seen *idem.Version, r idem.Record, send sender) (idem.Record, error) {
 	if err := check(r); err != nil {
 		return idem.Record{}, err
 	}
@@ -165,28 +190,27 @@ func (s *Store) put(ctx context.Context, seen *idem.Version, r idem.Record) (ide
 		}
 		return err
 	}
+	receipt := r.Receipt.Bytes
+	if r, err = s.spill(ctx, patience, r); err != nil {
+		return idem.Record{}, err
+	}
 	in, size, err := s.request(seen, r)
 	if err != nil {
 		return idem.Record{}, err
 	}
 	var holder attributes // of a refusal
 	var at time.Time
-	e := s.run(ctx, "UpdateItem", patience.with(size), func(ctx context.Context, opt func(*dynamodb.Options)) error {
-		out, err := s.api.UpdateItem(ctx, in, opt)
-		if err == nil {
-			at = dateOf(out.ResultMetadata)
-			return nil
-		}
-		if c, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-			holder, at = c.Item, dateOfError(err)
-			if v, ok := versionOf(holder); ok && seen != nil && v == *seen && v != r.Version {
-				return errContradiction
-			}
+	e := s.run(ctx, call, patience.with(size), func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		holder, at, err = send(ctx, in, opt)
+		if v, ok := versionOf(holder); ok && seen != nil && v == *seen && v != r.Version {
+			return errContradiction
 		}
 		return err
 	})
 	own := rounded(r)
-	own.At = at
+	if own.At = at; own.Receipt.Ref != "" { // the caller need not fetch what it has written
+		own.Receipt.Bytes = bytes.Clone(receipt)
+	}
 	switch {
 	case e == nil:
 	case e.class.effect != refused:

@@ -147,6 +147,13 @@ func TestConnections(t *testing.T) {
 	if got, err := s.Create(t.Context(), r); outcomeOf(t, r, got, err) != passing {
 		t.Errorf("no such host: %v", err)
 	}
+	if s, err = dynamo.New(api, "records", &dynamo.Options{AttemptTimeout: time.Minute}); err != nil { // a handshake takes its time
+		t.Fatal(err)
+	}
+	api.endpoint = server.URL
+	if _, err := s.Generation(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	untrusted := httptest.NewTLSServer(newFake())
 	defer untrusted.Close()
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)

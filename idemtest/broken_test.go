@@ -18,6 +18,7 @@ type wrapped struct {
 	create     func(context.Context, idem.Record) (idem.Record, error)
 	swap       func(context.Context, idem.Version, idem.Record) (idem.Record, error)
 	load       func(context.Context, idem.ID) (idem.Record, error)
+	fetch      func(context.Context, idem.Record) (idem.Record, error)
 	generation func(context.Context) (idem.Generation, error)
 	list       func(context.Context, string, ...idem.State) iter.Seq2[idem.Record, error]
 	expire     func()
@@ -42,6 +43,13 @@ func (w *wrapped) Load(ctx context.Context, id idem.ID) (idem.Record, error) {
 		return w.load(ctx, id)
 	}
 	return w.Memory.Load(ctx, id)
+}
+
+func (w *wrapped) Fetch(ctx context.Context, r idem.Record) (idem.Record, error) {
+	if w.fetch != nil {
+		return w.fetch(ctx, r)
+	}
+	return w.Memory.Fetch(ctx, r)
 }
 
 func (w *wrapped) Generation(ctx context.Context) (idem.Generation, error) {

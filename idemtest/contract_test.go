@@ -44,6 +44,14 @@ var contract = []struct {
 		[]string{"IDs that differ in one part are different", "IDs that join to one text are different"}},
 	{"Swap keeps what a newer version of this library added to a record; a record in a format or a state that is not known is an error.",
 		[]string{"swap keeps an unknown field", "an unknown state or format is an error"}},
+	{"A large receipt may be kept beside its record: Receipt then has a Ref, and need not have its Bytes.",
+		[]string{"large receipts come back"}},
+	{"Fetch returns the record with them, and one that has no Ref as it is.",
+		[]string{"large receipts come back", "fetch leaves other records as they are"}},
+	{"A write keeps what the Ref that it passes on stands for; Bytes count more than a Ref.",
+		[]string{"a receipt passed on is kept"}},
+	{"An error of Fetch that is not retryable says that the bytes are lost, or are not those that were written.",
+		[]string{"a torn receipt is an error"}},
 	{"An error that wraps [ErrAmbiguous] says that the write may have been applied, or may yet be.",
 		[]string{"what may have been applied is ambiguous", "histories of a broken network are linearizable"}},
 	{"Any other error says that it was not and never will be.",
@@ -72,8 +80,8 @@ var contract = []struct {
 		[]string{"list filters by operation and state"}},
 	{"It is not a snapshot: a record is to be loaded again before it is acted upon.",
 		nil}, // a warning to callers
-	{"The iteration ends with the first error.",
-		[]string{"list filters by operation and state"}},
+	{"A record that cannot be read is an error that comes with its ID, as far as that can be read, and the iteration goes on; it ends with any other error.",
+		[]string{"a list goes on past what cannot be read", "list filters by operation and state"}},
 }
 
 func TestContract(t *testing.T) {

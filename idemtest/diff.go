@@ -58,7 +58,7 @@ func leaves(v reflect.Value, path string) []leaf {
 	var ls []leaf
 	for f, fv := range v.Fields() {
 		switch {
-		case !f.IsExported():
+		case !f.IsExported() || f.Name == "Ref": // what a store puts there is its own business
 		case path == "":
 			ls = append(ls, leaves(fv, f.Name)...)
 		default:

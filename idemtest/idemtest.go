@@ -1,5 +1,7 @@
 // Package idemtest helps to test what is built on idem.
 //
+// [OneEffect] is where to start: it lets everything go wrong around your handler and shows that the effect happens once.
+//
 // [Memory] is a store whose clock, faults and restores a test controls, and which fails the test if a write breaks the
 // protocol. [Store] is the conformance suite for stores: each sentence of the comment of [idem.Store] names its subtests.
 package idemtest
@@ -16,7 +18,7 @@ import (
 //
 // open is called several times, also within one subtest: all stores it returns are on one table, each as another process
 // would have it. Subtests use tenants and keys of their own and run in parallel, so the table may be a shared, real one; the
-// whole suite makes less than 2,000 requests, of at most 64 KiB each, and does not sleep.
+// whole suite makes less than 2,000 requests, does not sleep, and writes 16 MB.
 //
 // A store may offer more, for the sentences that no call of an [idem.Store] can reach: [Clock], [Meddler], [Breaker]. What
 // needs one that is not offered is skipped, and says so.
@@ -47,6 +49,8 @@ type Meddler interface {
 	Kept(ctx context.Context, id idem.ID) (bool, error)
 	// Remove deletes what holds id, as somebody does by hand.
 	Remove(ctx context.Context, id idem.ID) error
+	// Tear removes a part of the receipt that is kept beside the record that holds id. It is false if there is none.
+	Tear(ctx context.Context, id idem.ID) (bool, error)
 }
 
 // Unknown is something in a stored record that this version of the library does not know.

@@ -43,7 +43,7 @@ func (m *Memory) written(n idem.Record) {
 			m.broken(n, "it can expire, but its outcome is not known")
 		}
 		// An outcome belongs to terminal records. One in a pending record is another life's, or would be replayed as this owner's.
-		if n.State == idem.Pending && len(n.Receipt.Bytes) > 0 {
+		if n.State == idem.Pending && !empty(n.Receipt) {
 			m.broken(n, "it has a receipt, but nothing is done yet")
 		}
 	case idem.Completed, idem.Failed, idem.Released:
@@ -150,8 +150,10 @@ func retouched(old, n idem.Record) bool {
 
 // sealedAgain: no text appears where none was, and one that stays keeps the fence that it is bound to.
 func sealedAgain(old, n idem.Sealed) bool {
-	return len(n.Bytes) == 0 || len(old.Bytes) > 0 && n.Fence == old.Fence
+	return empty(n) || !empty(old) && n.Fence == old.Fence
 }
+
+func empty(s idem.Sealed) bool { return len(s.Bytes) == 0 && s.Ref == "" }
 
 // reopened says that an operator, by name, made a terminal record indeterminate because its receipt can no longer be read.
 func reopened(old, n idem.Record) bool {
@@ -180,7 +182,7 @@ func digest(w write) uint64 {
 	}
 	when := func(t time.Time) { num(uint64(t.UnixMilli())); flag(t.IsZero()) }
 	text := func(s string) { num(uint64(len(s))); b = append(b, s...) }
-	sealed := func(s idem.Sealed) { num(s.Fence); num(uint64(len(s.Bytes))); b = append(b, s.Bytes...) }
+	sealed := func(s idem.Sealed) { num(s.Fence); text(s.Ref); num(uint64(len(s.Bytes))); b = append(b, s.Bytes...) }
 	r := w.record
 	b = make([]byte, 0, 512)
 	flag(w.create)

@@ -41,6 +41,8 @@ func (m *Memory) refuse(r idem.Record) error {
 		return refusef("write %v: Resolved is not UTF-8 of at most %d bytes each", id, maxText)
 	case size > maxItem:
 		return refusef("write %v: item of %d bytes without its receipt: at most %d", id, size, maxItem)
+	case r.Note.Ref != "" || r.Evidence.Ref != "" || r.Receipt.Ref != "" && len(r.Receipt.Bytes) == 0 && m.beside[r.Receipt.Ref] == nil:
+		return refusef("write %v: a Ref that this store did not give", id)
 	case len(r.Receipt.Bytes) > maxReceipt:
 		return refusef("write %v: receipt of %d bytes: at most %d", id, len(r.Receipt.Bytes), maxReceipt)
 	}

@@ -38,3 +38,15 @@ func (m *Memory) Remove(_ context.Context, id idem.ID) error {
 	delete(m.items, id)
 	return nil
 }
+
+// Tear implements [Meddler].
+func (m *Memory) Tear(_ context.Context, id idem.ID) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.items[id]
+	if i == nil || i.record.Receipt.Ref == "" {
+		return false, nil
+	}
+	delete(m.beside, i.record.Receipt.Ref)
+	return true, nil
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -28,6 +29,7 @@ type Memory struct {
 	now    time.Time
 	gen    idem.Generation
 	items  map[idem.ID]*item
+	beside map[string][]byte                   // large receipts, by their Ref; they outlive their record
 	high   map[idem.ID]uint64                  // highest fence an ID ever had, also of what was removed or restored away
 	writes map[idem.Version]uint64             // what each version was written with, refused or not: see digest
 	calls  map[string]int                      // by name
@@ -52,6 +54,7 @@ func NewMemory(t testing.TB) *Memory {
 		t:      t,
 		now:    millis(time.Now()),
 		items:  make(map[idem.ID]*item),
+		beside: make(map[string][]byte),
 		high:   make(map[idem.ID]uint64),
 		writes: make(map[idem.Version]uint64),
 		calls:  make(map[string]int),
@@ -76,6 +79,24 @@ func (m *Memory) Load(ctx context.Context, id idem.ID) (idem.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.answer(id)
+}
+
+// Fetch implements [idem.Store].
+func (m *Memory) Fetch(ctx context.Context, r idem.Record) (idem.Record, error) {
+	if _, err := m.before(ctx, "Fetch", r.ID); err != nil {
+		return idem.Record{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Receipt.Ref == "" {
+		return r, nil
+	}
+	b, ok := m.beside[r.Receipt.Ref]
+	if !ok {
+		return idem.Record{}, refusef("fetch %v: a part of the receipt is missing", r.ID)
+	}
+	r.Receipt.Bytes = slices.Clone(b)
+	return r, nil
 }
 
 // Generation implements [idem.Store].
@@ -112,7 +133,13 @@ func (m *Memory) List(ctx context.Context, operation string, states ...idem.Stat
 			case err == nil && len(states) > 0 && !slices.Contains(states, r.State):
 				continue
 			}
-			if !yield(r, err) || err != nil {
+			if _, unreadable := errors.AsType[refusal](err); unreadable {
+				r = idem.Record{ID: id}
+			} else if err != nil {
+				yield(r, err)
+				return
+			}
+			if !yield(r, err) {
 				return
 			}
 		}
@@ -224,7 +251,7 @@ func (m *Memory) apply(w write) (idem.Record, error) {
 	switch {
 	case old != nil && known(old) != nil: // falls to answer, which says so
 	case w.create && old == nil, !w.create && old != nil && old.record.Version == w.seen:
-		n := &item{record: w.record}
+		n := &item{record: m.spill(w.record)}
 		if old != nil {
 			n.unknown = old.unknown
 			m.swapped(old.record, n.record)
@@ -234,6 +261,21 @@ func (m *Memory) apply(w write) (idem.Record, error) {
 		m.items[w.record.ID] = n
 	}
 	return m.answer(w.record.ID)
+}
+
+// inline is the largest receipt that stays in its record.
+const inline = 4 << 10
+
+// spill takes a large receipt out of its record. A Ref that comes with bytes is that of another receipt. m.mu is held.
+func (m *Memory) spill(r idem.Record) idem.Record {
+	if len(r.Receipt.Bytes) > 0 {
+		r.Receipt.Ref = ""
+	}
+	if len(r.Receipt.Bytes) > inline {
+		r.Receipt.Ref = fmt.Sprintf("%v %x", r.ID, r.Version)
+		m.beside[r.Receipt.Ref], r.Receipt.Bytes = r.Receipt.Bytes, nil
+	}
+	return r
 }
 
 // answer is a copy of what holds the ID. m.mu is held.

@@ -18,7 +18,7 @@ type mutant struct {
 }
 
 func TestBrokenStoresAreCaught(t *testing.T) {
-	all := slices.Concat(registerMutants(), concurrencyMutants(), fieldMutants(), idMutants(), clockMutants(), errorMutants(), networkMutants())
+	all := slices.Concat(registerMutants(), concurrencyMutants(), fieldMutants(), idMutants(), clockMutants(), errorMutants(), networkMutants(), largeMutants())
 	catches := make(map[string]bool)
 	for _, m := range all {
 		catches[m.caughtBy] = true

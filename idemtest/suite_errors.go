@@ -169,6 +169,7 @@ func doneContext(s *suite) {
 			s.Errorf("swap with a done context: error %v, but the holder is %s", err, show(got))
 		}
 		s.within("load", 0, func() { s.store.Load(ctx, held.ID) })
+		s.within("fetch", 0, func() { s.store.Fetch(ctx, held) })
 		s.within("generation", 0, func() { s.store.Generation(ctx) })
 	}
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package idemtest
+
+const raced = true
