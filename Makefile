@@ -17,8 +17,11 @@ test: ## everything that is tested, in every module, with an engine that this ma
 	for m in $(MODULES); do $(GO) vet -C $$m ./... && $(GO) test -C $$m ./... || exit 1; done
 	$(BACKENDS) exec -- $(GO) test -timeout 20m ./...
 
-test-race: ## the same under the race detector, without the exploration of the protocol and the matrix of faults
-	$(BACKENDS) exec -- $(GO) test -race -skip 'TestExplore|TestFaultMatrix|TestQueue' ./...
+# What takes minutes and has its concurrency in other processes is not run twice.
+NO_RACE  := TestExplore|TestFaultMatrix|TestQueue|TestKilled|TestTimedOut|TestPaused|TestErrorTypes|TestLinearizableUnderFaults/ministack
+
+test-race: ## the same under the race detector, but for what runs in other processes
+	$(BACKENDS) exec -- $(GO) test -race -skip '$(NO_RACE)' ./...
 
 test-fips: ## sealing under FIPS 140-3 only
 	GODEBUG=fips140=only $(GO) test ./kmsenc/...
