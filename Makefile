@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-race test-fips size prove local-up local-status local-down
+.PHONY: help demo test test-race test-fips size prove local-up local-status local-down lint-template build-PaymentFunction build-PaymentQueueFunction
 
 GO       ?= go
 BACKENDS := $(GO) run ./localstack
@@ -40,3 +40,25 @@ local-status: ## what runs
 
 local-down: ## stop it
 	@$(BACKENDS) down
+
+# sam build calls these with ARTIFACTS_DIR set. The architecture is that of template.yaml; LAMBDA_ARCH=amd64 is for the runtime emulator.
+LAMBDA_ARCH  ?= arm64
+LAMBDA_BUILD  = CGO_ENABLED=0 GOOS=linux GOARCH=$(LAMBDA_ARCH) $(GO) build -buildvcs=false -trimpath -tags lambda.norpc -ldflags='-s -w'
+
+build-PaymentFunction:
+	$(LAMBDA_BUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./examples/payment
+
+build-PaymentQueueFunction:
+	$(LAMBDA_BUILD) -o "$(ARTIFACTS_DIR)/bootstrap" ./examples/paymentqueue
+
+CFN_LINT := .local/cfn-lint/bin
+
+lint-template: $(CFN_LINT)/installed ## template.yaml and what the SAM transform makes of it, by cfn-lint
+	$(CFN_LINT)/cfn-lint --include-checks I --template template.yaml
+	$(CFN_LINT)/python internal/sam/expand.py template.yaml > $(CFN_LINT)/expanded.json
+	$(CFN_LINT)/cfn-lint --include-checks I --template $(CFN_LINT)/expanded.json
+
+$(CFN_LINT)/installed: internal/sam/lint.txt
+	rm -rf .local/cfn-lint && python3 -m venv .local/cfn-lint
+	$(CFN_LINT)/pip install --quiet --disable-pip-version-check --requirement internal/sam/lint.txt
+	touch $@

@@ -1,0 +1,5 @@
+//go:build !race
+
+package sam_test
+
+const raced = false
