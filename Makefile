@@ -26,8 +26,9 @@ test-race: ## the same under the race detector, but for what runs in other proce
 test-fips: ## sealing under FIPS 140-3 only
 	GODEBUG=fips140=only $(GO) test ./kmsenc/...
 
-size: ## what kmsenc adds to a Lambda binary
+size: ## what kmsenc, and what all wrappers and observers, add to a Lambda binary
 	bash kmsenc/size.sh
+	bash lambdawrap/size.sh
 
 prove: ## the exploration of the protocol in its larger scopes too: some minutes, 5 GB
 	IDEM_EXPLORE=long $(GO) test -timeout 60m -run TestExplore -v .

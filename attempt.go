@@ -155,6 +155,15 @@ func (a *Attempt) conclude(w want, write func(seen, next Record) (Record, error)
 	return fine, errBusy
 }
 
+// ID is the operation and a digest of the key, as messages and events show them: for the function's own logs. It is empty for a nil
+// Attempt.
+func (a *Attempt) ID() string {
+	if a == nil {
+		return ""
+	}
+	return a.call.label
+}
+
 // DownstreamKey is a stable token for the provider's own idempotency key, 45 letters, digits and a dash. It is the same for every
 // attempt and for every life of the key: a provider that remembers longer than Retain answers with the old effect. It is
 // empty for a nil Attempt.

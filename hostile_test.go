@@ -335,6 +335,20 @@ func TestBeginWithANoteIsRefusedInDoubt(t *testing.T) {
 	})
 }
 
+// The function's own logs name the record as events do.
+func TestAttemptNamesItsRecord(t *testing.T) {
+	w := newWorld(t)
+	must2(w.op(idem.Options{}).Do(invoked(t), request(), func(ctx context.Context) (charge, error) {
+		if got, want := idem.AttemptFrom(ctx).ID(), w.record().ID.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		return charge{}, nil
+	}))
+	if w.events[0].Digest == "" || !strings.HasSuffix(w.record().ID.String(), w.events[0].Digest) {
+		t.Errorf("event %q", w.events[0].Digest)
+	}
+}
+
 // A reconciler, and a Commit's function, are not the attempt around them.
 func TestReconcilerHasNoAttempt(t *testing.T) {
 	w := newWorld(t)

@@ -26,6 +26,7 @@ func TestImports(t *testing.T) {
 		{module + "/dynamo", []string{module, jsontext, sdk, "github.com/aws/smithy-go"}, []string{sdk + "/config", sdk + "/feature", sdk + "/service/kms", sdk + "/service/sts"}},
 		{module + "/kmsenc", []string{sdk, "github.com/aws/smithy-go"}, []string{sdk + "/config", sdk + "/feature", sdk + "/service/dynamodb", sdk + "/service/sts"}},
 		{module + "/lambdawrap", []string{module, jsontext, lambda}, nil},
+		{module + "/observe", []string{module, jsontext}, nil},
 		{module + "/idemtest", []string{module, jsontext}, nil},
 	} {
 		out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", c.pkg).Output()

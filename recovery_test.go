@@ -123,7 +123,7 @@ func TestBeginIsRefusedAfterTheFunctionReturned(t *testing.T) {
 
 func TestNilAttemptDoesNothing(t *testing.T) {
 	a := idem.AttemptFrom(t.Context())
-	if a != nil || a.Begin(t.Context(), nil) != nil || a.Note(t.Context(), "x") != nil || a.DownstreamKey() != "" || a.Fence() != 0 {
+	if a != nil || a.Begin(t.Context(), nil) != nil || a.Note(t.Context(), "x") != nil || a.DownstreamKey() != "" || a.Fence() != 0 || a.ID() != "" {
 		t.Error("it does something")
 	}
 }

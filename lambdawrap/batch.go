@@ -23,13 +23,13 @@ func (e *BatchError) Error() string {
 
 var (
 	errLate    = errors.New("not started: too little time is left in this invocation")
-	errStopped = errors.New("not started: an earlier message of its group failed in this invocation")
+	errStopped = errors.New("not started: an earlier message of its group, or record of its shard or partition, failed in this invocation")
 	errAgain   = errors.New("not started: it is twice in the batch, and failed the first time")
 )
 
 // item is one of a batch.
 type item struct {
-	id     string   // as the source calls it
+	id     string   // equal for what is the same item to the source
 	group  string   // whose items run in order, and not after one that failed; empty for none
 	shared []string // items with one of these in common run one after the other
 	err    error
@@ -174,14 +174,14 @@ func (b *batch) lanes() [][]int {
 	return lanes
 }
 
-// failures are the ids of the items that failed, each once.
-func (b *batch) failures() (ids []string) {
+// failures are the items that failed, each id once.
+func (b *batch) failures() (indexes []int) {
 	told := make(map[string]bool)
-	for _, it := range b.items {
+	for k, it := range b.items {
 		if it.err != nil && !told[it.id] {
 			told[it.id] = true
-			ids = append(ids, it.id)
+			indexes = append(indexes, k)
 		}
 	}
-	return ids
+	return indexes
 }

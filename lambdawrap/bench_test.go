@@ -110,6 +110,23 @@ func BenchmarkSQS(b *testing.B) {
 	}, func(context.Context, events.SQSMessage) (string, error) { return "paid", nil }, nil), eventText(b, events.SQSEvent{Records: standard(orderBody)}))
 }
 
+func benchmarkBatch[R any](b *testing.B, event string, wrap func(*idem.Operation[string], func(context.Context, R) (idem.Request, error), func(context.Context, R) (string, error), *lambdawrap.StreamOptions[R]) lambda.Handler) {
+	id := func(context.Context, R) (idem.Request, error) { return idem.Request{Tenant: "acme", Key: "k"}, nil }
+	benchmark(b, wrap(newOperationOn[string](&nowhere{}), id, func(context.Context, R) (string, error) { return "paid", nil }, nil), event)
+}
+
+func BenchmarkKinesis(b *testing.B) {
+	benchmarkBatch(b, kinesisEvent("A1"), lambdawrap.Kinesis[string])
+}
+
+func BenchmarkDynamoDBStream(b *testing.B) {
+	benchmarkBatch(b, dynamoEvent("A1"), lambdawrap.DynamoDBStream[string])
+}
+
+func BenchmarkKafka(b *testing.B) {
+	benchmarkBatch(b, kafkaEvent("A1"), lambdawrap.Kafka[string])
+}
+
 func BenchmarkHTTP(b *testing.B) {
 	h := lambdawrap.HTTP(newOperationOn[lambdawrap.Response](&nowhere{}), acme, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte("paid"))
@@ -133,6 +150,12 @@ func BenchmarkUnwrappedAPIGatewayV2(b *testing.B) {
 	benchmark(b, lambda.NewHandler(func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		return events.APIGatewayV2HTTPResponse{StatusCode: 200, Body: "paid"}, nil
 	}), eventText(b, v2Event(benchmarkRequest())))
+}
+
+func BenchmarkUnwrappedDynamoDBStream(b *testing.B) {
+	benchmark(b, lambda.NewHandler(func(context.Context, events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
+		return events.DynamoDBEventResponse{}, nil
+	}), dynamoEvent("A1"))
 }
 
 func BenchmarkUnwrappedSQS(b *testing.B) {

@@ -9,6 +9,8 @@
 //     key comes from the client's Idempotency-Key header, the tenant from a function that is required: [JWTSubject], [IAMCaller],
 //     [APIKeyID], [TenantID], or one of your own.
 //   - SQS: [SQS], with partial failures.
+//   - Streams: [Kinesis], [DynamoDBStream] and [Kafka], in order per shard or partition, with partial failures. [KinesisID],
+//     [DynamoDBStreamID] and [KafkaID] identify their records; a key out of the record is better where there is one.
 //   - Events that carry an identity: Wrap with [SNSID], [S3ID], [EventBridgeID] or [AsyncID].
 //   - CloudFormation: [CustomResource].
 //   - Everything else, Step Functions tasks and direct invocations among it: Wrap with a function that takes the key from the

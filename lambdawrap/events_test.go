@@ -256,6 +256,8 @@ func TestTumblingWindowsAreRefused(t *testing.T) {
 			once(t, idemtest.NewMemory(t), nil, anyKey[events.DynamoDBTimeWindowEvent], &runs),
 			once(t, idemtest.NewMemory(t), nil, anyKey[json.RawMessage], &runs),
 			lambdawrap.SQS(operation[idem.None](t, idemtest.NewMemory(t), nil), byBody, (&ledger{}).handle, nil),
+			streams[0].open(t, idemtest.NewMemory(t), &tally{}, 1),
+			streams[1].open(t, idemtest.NewMemory(t), &tally{}, 1),
 		} {
 			refused(t, h, event, "TumblingWindowInSeconds")
 		}

@@ -43,6 +43,8 @@ func FuzzKey(f *testing.F) {
 func FuzzEvent(f *testing.F) {
 	for _, event := range []string{``, `[]`, `{}`, snsEvent, s3Event, bridgeEvent, destinationRecord,
 		`{"Records":[{"messageId":"m","body":"b","eventSource":"aws:sqs","messageAttributes":null}]}`,
+		kinesisEvent("A1"), dynamoEvent("A1"), kafkaEvent("A1"), strings.Replace(dynamoEvent("A1"), `{"S":"A1"}`, `{"BS":[1]}`, 1),
+		strings.Replace(kafkaEvent("A1"), `[118,-36]`, `[220]`, 1), strings.Replace(kafkaEvent("A1"), `[118,-36]`, `null`, 1),
 		`{"version":"2.0","routeKey":"a","headers":{"idempotency-key":"k"},"requestContext":{"http":{"method":"POST"}}}`,
 		`{"httpMethod":"POST","resource":"/","multiValueHeaders":{"idempotency-key":["k"]},"requestContext":{},"body":"YQ==","isBase64Encoded":true}`,
 		`{"httpMethod":"POST","multiValueHeaders":{"idempotency-key":["k"]},"requestContext":{"elb":{}}}`,
@@ -59,8 +61,8 @@ func FuzzEvent(f *testing.F) {
 			if err == nil && !json.Valid(out) {
 				t.Errorf("%s: answered %q", a.name, out)
 			}
-			if a.name == "SQS" && err == nil && runs == 0 && strings.Contains(string(out), "[]") {
-				t.Errorf("SQS: nothing ran, and %s", out)
+			if a.batch && err == nil && runs == 0 && strings.Contains(string(out), "[]") {
+				t.Errorf("%s: nothing ran, and %s", a.name, out)
 			}
 		}
 	})

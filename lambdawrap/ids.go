@@ -15,7 +15,7 @@ import (
 	"github.com/idem-go/idem"
 )
 
-// The functions below identify events that carry an identity of their own, for [Wrap] and [SQS]. They leave Tenant empty, as an operation
+// The functions below, and those beside the adapters of streams, identify events that carry an identity of their own. They leave Tenant empty, as an operation
 // wants it that is SingleTenant; for another one, set it in a function around them. None sets Issued: the times in events are set by
 // producers, and a redrive or a replay moves them.
 

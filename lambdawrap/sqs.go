@@ -55,116 +55,51 @@ type SQSOptions struct {
 // the whole batch, and nothing runs: an answer would make SQS delete what nobody handled. SQS panics where an argument but opts
 // is nil.
 func SQS[T any](op *idem.Operation[T], id func(context.Context, events.SQSMessage) (idem.Request, error), h func(context.Context, events.SQSMessage) (T, error), opts *SQSOptions) lambda.Handler {
-	if op == nil || id == nil || h == nil {
-		panic("lambdawrap: SQS needs an operation, an id function and a handler")
-	}
+	refuseNil("SQS", op, id, h)
 	var o SQSOptions
 	if opts != nil {
 		o = *opts
 	}
-	return handler(func(ctx context.Context, event []byte) ([]byte, error) {
-		messages, problem := readSQS(event)
-		if problem != "" {
-			return nil, &idem.RequestError{Operation: op.Name(), Problem: problem}
-		}
-		b := batch{ctx: ctx, items: make([]item, len(messages)), reserve: o.Reserve, adapt: o.Reserve == 0}
-		if deadline, ok := ctx.Deadline(); ok && b.adapt {
-			b.reserve = max(300*time.Millisecond, min(2*time.Second, time.Until(deadline)/10))
-		}
-		for k, m := range messages {
-			b.items[k] = item{id: m.id, group: m.group()}
-			if m.bad {
-				b.items[k].err = &idem.RequestError{Operation: op.Name(), Problem: "the message does not decode"}
-				continue
-			}
-			r, err := id(ctx, m.SQSMessage)
-			if err != nil {
-				b.items[k].err = err
-				continue
-			}
-			if r.Payload == nil {
-				r.Payload = m.payload
-			}
-			b.items[k].shared = []string{"key " + r.Tenant + "\x00" + r.Key}
-			b.items[k].run = func() error {
-				_, err := op.Do(ctx, r, func(ctx context.Context) (T, error) { return h(ctx, m.SQSMessage) })
-				return err
-			}
-		}
-		b.run(o.Concurrency)
-		failures := b.failures()
-		if o.Failed != nil {
-			for k, it := range b.items {
-				if it.err != nil {
-					o.Failed(ctx, messages[k].SQSMessage, it.err)
-				}
-			}
-		}
-		if o.AllOrNothing && len(failures) > 0 {
-			return nil, &BatchError{Operation: op.Name(), Failed: len(failures), Total: len(messages)}
-		}
-		return batchAnswer(failures), nil
+	return guardBatch(op, id, h, readSQS, batchOptions[events.SQSMessage]{
+		workers: o.Concurrency, reserve: o.Reserve, allOrNothing: o.AllOrNothing, failed: o.Failed,
 	})
 }
 
-// batchAnswer tells which items failed.
-func batchAnswer(failures []string) []byte {
-	type failure struct {
-		ItemIdentifier string `json:"itemIdentifier"`
-	}
-	list := make([]failure, len(failures))
-	for k, id := range failures {
-		list[k].ItemIdentifier = id
-	}
-	return encode(struct {
-		BatchItemFailures []failure `json:"batchItemFailures"`
-	}{list})
-}
-
-// sqsMessage is a message and what was sent of it.
-type sqsMessage struct {
-	events.SQSMessage
-	id      string
-	payload json.RawMessage
-	bad     bool // it does not decode
-}
-
 // readSQS keeps nothing of the event's buffer, and never quotes it. A message that has an id and does not decode is its own failure alone.
-func readSQS(event []byte) ([]sqsMessage, string) {
-	if problem := unfit(sourceOf(event), sqs); problem != "" {
+func readSQS(event []byte) ([]entry[events.SQSMessage], string) {
+	records, problem := recordsIn(event, sqs)
+	if problem != "" {
 		return nil, problem
 	}
-	var e struct{ Records []json.RawMessage }
-	if json.Unmarshal(event, &e) != nil {
-		return nil, "the event does not decode as a list of records"
-	}
-	messages := make([]sqsMessage, len(e.Records))
-	for k, record := range e.Records {
+	messages := make([]entry[events.SQSMessage], len(records))
+	for k, raw := range records {
 		m := &messages[k]
 		var sent struct {
 			ID         text            `json:"messageId"`
 			Body       json.RawMessage `json:"body"`
 			Attributes json.RawMessage `json:"messageAttributes"`
 		}
-		if json.Unmarshal(record, &sent) != nil || sent.ID == "" {
+		if json.Unmarshal(raw, &sent) != nil || sent.ID == "" {
 			return nil, "a message has no messageId: whether it failed could not be told, and nothing was run"
 		}
-		m.id = string(sent.ID)
-		if json.Unmarshal(record, &m.SQSMessage) != nil || !present(sent.Body) {
-			m.MessageId, m.bad = m.id, true
+		m.id, m.name = string(sent.ID), string(sent.ID)
+		bad := json.Unmarshal(raw, &m.record) != nil || !present(sent.Body)
+		m.group = groupOf(m.record)
+		if bad {
+			m.record.MessageId, m.problem = m.id, "the message does not decode"
 			continue
 		}
 		if !present(sent.Attributes) {
 			sent.Attributes = json.RawMessage("{}")
 		}
-		m.payload = append(append(append(append([]byte(`{"body":`), sent.Body...), `,"messageAttributes":`...), sent.Attributes...), '}')
+		m.payload = jsonOf(member{"body", sent.Body}, member{"messageAttributes", sent.Attributes})
 	}
 	return messages, ""
 }
 
-// group is what keeps a message in order with others. Messages of standard queues may have a group, too, for fairness: that is no
+// groupOf is what keeps a message in order with others. Messages of standard queues may have a group, too, for fairness: that is no
 // order.
-func (m *sqsMessage) group() string {
+func groupOf(m events.SQSMessage) string {
 	group := m.Attributes["MessageGroupId"]
 	if strings.HasSuffix(m.EventSourceARN, ".fifo") || m.EventSourceARN == "" && group != "" {
 		return m.EventSourceARN + " " + group

@@ -21,8 +21,9 @@ import (
 
 // adapter is one with everything it needs. Its function counts.
 type adapter struct {
-	name string
-	open func(store idem.Store, runs *int) lambda.Handler
+	name  string
+	open  func(store idem.Store, runs *int) lambda.Handler
+	batch bool // the function runs for every record
 }
 
 // newOperation is single-tenant where the ready-made id functions are used.
@@ -37,7 +38,7 @@ func newOperation[T any](store idem.Store, single bool) *idem.Operation[T] {
 func acme[Req any](context.Context, Req) (string, error) { return "acme", nil }
 
 func wrapped[In any](name string, id func(context.Context, In) (idem.Request, error)) adapter {
-	return adapter{name, func(store idem.Store, runs *int) lambda.Handler {
+	return adapter{name: name, open: func(store idem.Store, runs *int) lambda.Handler {
 		return lambdawrap.Wrap(newOperation[string](store, true), id, func(context.Context, In) (string, error) {
 			*runs++
 			return rand(), nil
@@ -45,40 +46,50 @@ func wrapped[In any](name string, id func(context.Context, In) (idem.Request, er
 	}}
 }
 
+// batched is an adapter for batches of R.
+func batched[R any](name string, wrap func(*idem.Operation[string], func(context.Context, R) (idem.Request, error), func(context.Context, R) (string, error), *lambdawrap.StreamOptions[R]) lambda.Handler, id func(context.Context, R) (idem.Request, error)) adapter {
+	return adapter{name, func(store idem.Store, runs *int) lambda.Handler {
+		return wrap(newOperation[string](store, true), id, func(context.Context, R) (string, error) {
+			*runs++
+			return rand(), nil
+		}, nil)
+	}, true}
+}
+
 func anyKey[In any](context.Context, In) (idem.Request, error) { return idem.Request{Key: "k"}, nil }
 
 var adapters = []adapter{
-	{"APIGatewayV2", func(store idem.Store, runs *int) lambda.Handler {
+	{name: "APIGatewayV2", open: func(store idem.Store, runs *int) lambda.Handler {
 		return lambdawrap.APIGatewayV2(newOperation[events.APIGatewayV2HTTPResponse](store, false), acme, func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 			*runs++
 			return events.APIGatewayV2HTTPResponse{StatusCode: 200, Body: rand()}, nil
 		}, nil)
 	}},
-	{"APIGatewayV1", func(store idem.Store, runs *int) lambda.Handler {
+	{name: "APIGatewayV1", open: func(store idem.Store, runs *int) lambda.Handler {
 		return lambdawrap.APIGatewayV1(newOperation[events.APIGatewayProxyResponse](store, false), acme, func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 			*runs++
 			return events.APIGatewayProxyResponse{StatusCode: 200, Body: rand()}, nil
 		}, nil)
 	}},
-	{"FunctionURL", func(store idem.Store, runs *int) lambda.Handler {
+	{name: "FunctionURL", open: func(store idem.Store, runs *int) lambda.Handler {
 		return lambdawrap.FunctionURL(newOperation[events.LambdaFunctionURLResponse](store, false), acme, func(context.Context, events.LambdaFunctionURLRequest) (events.LambdaFunctionURLResponse, error) {
 			*runs++
 			return events.LambdaFunctionURLResponse{StatusCode: 200, Body: rand()}, nil
 		}, nil)
 	}},
-	{"ALB", func(store idem.Store, runs *int) lambda.Handler {
+	{name: "ALB", open: func(store idem.Store, runs *int) lambda.Handler {
 		return lambdawrap.ALB(newOperation[events.ALBTargetGroupResponse](store, false), acme, func(context.Context, events.ALBTargetGroupRequest) (events.ALBTargetGroupResponse, error) {
 			*runs++
 			return events.ALBTargetGroupResponse{StatusCode: 200, Body: rand()}, nil
 		}, nil)
 	}},
-	{"SQS", func(store idem.Store, runs *int) lambda.Handler {
+	{name: "SQS", batch: true, open: func(store idem.Store, runs *int) lambda.Handler {
 		return lambdawrap.SQS(newOperation[string](store, false), byBody, func(context.Context, events.SQSMessage) (string, error) {
 			*runs++
 			return rand(), nil
 		}, nil)
 	}},
-	{"CustomResource", func(store idem.Store, runs *int) lambda.Handler {
+	{name: "CustomResource", open: func(store idem.Store, runs *int) lambda.Handler {
 		return lambdawrap.CustomResource(newOperation[lambdawrap.Resource](store, true), func(context.Context, cfn.Event) (string, map[string]any, error) {
 			*runs++
 			return "id", nil, nil
@@ -86,6 +97,7 @@ var adapters = []adapter{
 	}},
 	wrapped("SNS", lambdawrap.SNSID), wrapped("S3", lambdawrap.S3ID), wrapped("EventBridge", lambdawrap.EventBridgeID),
 	wrapped("Kinesis", anyKey[events.KinesisEvent]), wrapped("DynamoDB", anyKey[events.DynamoDBEvent]), wrapped("Kafka", anyKey[events.KafkaEvent]),
+	batched("Kinesis", lambdawrap.Kinesis[string], lambdawrap.KinesisID), batched("DynamoDB", lambdawrap.DynamoDBStream[string], lambdawrap.DynamoDBStreamID), batched("Kafka", lambdawrap.Kafka[string], lambdawrap.KafkaID),
 	wrapped("destination", anyKey[lambdawrap.Destination]),
 }
 
@@ -193,7 +205,11 @@ func TestEveryEventGoesThroughItsAdapterAndNoOther(t *testing.T) {
 			h = a.open(store, &runs)
 			first, err := h.Invoke(invoked(t), event)
 			again, err2 := h.Invoke(invoked(t), event)
-			if err := errors.Join(err, err2); err != nil || runs != 1 || len(store.Records()) != 1 {
+			want := 1
+			if a.batch {
+				want = strings.Count(string(event), `"messageId"`) + strings.Count(string(event), `"eventID"`) + strings.Count(string(event), `"offset"`)
+			}
+			if err := errors.Join(err, err2); err != nil || runs != want || len(store.Records()) != want {
 				t.Errorf("%s through %s: %v, %d runs, %d records: %s", file, a.name, err, runs, len(store.Records()), first)
 			}
 			if f, g := string(first), string(again); strings.HasPrefix(f, `{"statusCode"`) {
@@ -205,7 +221,7 @@ func TestEveryEventGoesThroughItsAdapterAndNoOther(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]int{"APIGatewayV2": 4, "APIGatewayV1": 2, "FunctionURL": 1, "ALB": 2, "SQS": 1, "SNS": 3, "S3": 7, "EventBridge": 16, "Kinesis": 1, "DynamoDB": 1, "Kafka": 1}
+	want := map[string]int{"APIGatewayV2": 4, "APIGatewayV1": 2, "FunctionURL": 1, "ALB": 2, "SQS": 1, "SNS": 3, "S3": 7, "EventBridge": 16, "Kinesis": 2, "DynamoDB": 2, "Kafka": 2}
 	for name, n := range want {
 		if used[name] != n {
 			t.Errorf("%d files went through %s, want %d", used[name], name, n)

@@ -89,8 +89,13 @@ func explained(from source, err error) string {
 	return err.Error()
 }
 
-// unmarshal never quotes the event.
-func unmarshal[In any](event []byte, in *In) error {
+// unmarshal never quotes the event. A decoder that panics, as those of aws-lambda-go do on some DynamoDB attribute values, refuses it.
+func unmarshal[In any](event []byte, in *In) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("the event does not decode as %T: the decoder panicked", *in)
+		}
+	}()
 	switch p := any(in).(type) {
 	case *json.RawMessage:
 		*p = event
