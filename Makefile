@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-race test-fips size prove local-up local-status local-down lint-template build-PaymentFunction build-PaymentQueueFunction
+.PHONY: help demo test test-race test-fips size prove mutants bench local-up local-status local-down lint-template build-PaymentFunction build-PaymentQueueFunction
 
 GO       ?= go
 BACKENDS := $(GO) run ./localstack
@@ -32,6 +32,12 @@ size: ## what kmsenc, and what all wrappers and observers, add to a Lambda binar
 
 prove: ## the exploration of the protocol in its larger scopes too: some minutes, 5 GB
 	IDEM_EXPLORE=long $(GO) test -timeout 60m -run TestExplore -v .
+
+mutants: ## drop or flip one rule at a time and see a test fail: about 25 minutes, goes on where it was stopped
+	$(GO) run ./internal/mutate
+
+bench: ## what idem adds to the SDK calls it makes, as ratios in one run
+	IDEM_ENGINE=dynoxide $(BACKENDS) exec -- $(GO) run ./internal/bench
 
 local-up: ## start the engine in the background: eval "$$(make -s local-up)"
 	@$(BACKENDS) up
