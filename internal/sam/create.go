@@ -3,6 +3,7 @@ package sam
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,7 +24,8 @@ func Create(ctx context.Context, client *dynamodb.Client, name string, template 
 		return err
 	}
 	in.TableName = aws.String(name)
-	if _, err := client.CreateTable(ctx, in); err != nil {
+	begun := time.Now()
+	if _, err := client.CreateTable(ctx, in); err != nil && !ownTable(ctx, client, name, begun, err) {
 		return fmt.Errorf("table %s: %w", name, err)
 	}
 	waiter := dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) {
@@ -43,4 +45,15 @@ func Create(ctx context.Context, client *dynamodb.Client, name string, template 
 		return fmt.Errorf("TTL of table %s: %w", name, err)
 	}
 	return nil
+}
+
+// ownTable says that a refused creation met what an earlier attempt of itself had created: the SDK sends a request again whose
+// answer was lost. A table that was there before is older than the call, but for the whole seconds in which engines tell.
+func ownTable(ctx context.Context, client *dynamodb.Client, name string, begun time.Time, err error) bool {
+	var taken *types.ResourceInUseException
+	if !errors.As(err, &taken) {
+		return false
+	}
+	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
+	return err == nil && out.Table != nil && out.Table.CreationDateTime != nil && !out.Table.CreationDateTime.Before(begun.Truncate(time.Second))
 }
