@@ -161,6 +161,11 @@ func (o options) root(ctx context.Context, r *report, _ *target) error {
 }
 
 func (o options) processes(ctx context.Context, r *report, t *target) error {
+	t, drop, err := table(ctx, t.url) // an empty one: some engines count the items when a table is described
+	if err != nil {
+		return err
+	}
+	defer drop()
 	p, err := build(ctx)
 	if err != nil {
 		return err
