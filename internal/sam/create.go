@@ -41,10 +41,20 @@ func Create(ctx context.Context, client *dynamodb.Client, name string, template 
 		TableName:               in.TableName,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(ttl), Enabled: aws.Bool(true)},
 	})
-	if err != nil {
+	if err != nil && !hasTTL(ctx, client, name, ttl) { // it cannot be turned on twice, not even by a request sent again
 		return fmt.Errorf("TTL of table %s: %w", name, err)
 	}
 	return nil
+}
+
+func hasTTL(ctx context.Context, client *dynamodb.Client, name, attribute string) bool {
+	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil || out.TimeToLiveDescription == nil {
+		return false
+	}
+	d := out.TimeToLiveDescription
+	on := d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling
+	return on && aws.ToString(d.AttributeName) == attribute
 }
 
 // ownTable says that a refused creation met what an earlier attempt of itself had created: the SDK sends a request again whose
