@@ -17,6 +17,7 @@
 //   - do.go, after a lost answer an own write is not known: what is returned is the same record, and who proposed the write compares its version once more
 //   - do.go, the wall clock does not end a run: no test can freeze the monotonic clock of its own process
 //   - do.go, the monotonic clock does not end a run: no test can set the wall clock of its own process
+//   - claim.go, a duplicate waits though its caller left: the claim path refuses a caller that left before anything is written, with the same error
 //   - attempt.go, begin writes although it is not durable: the claim has begun already, so step answers "already" before anything is written
 //   - attempt.go, a second begin writes again: step answers "already" before anything is written
 //   - finish.go, evidence of an empty result says nothing: a nil or empty json.RawMessage ends up as null either way

@@ -158,7 +158,8 @@ var claimRules = []mutant{
 	{name: "a duplicate waits beyond its time", rule: "a duplicate does not wait into its reserve",
 		from: " || wake.After(runEnd.Add(-minRun))", to: ""},
 	{name: "a duplicate waits though its caller left", rule: "waiting ends with the caller",
-		from: "case <-ctx.Done():\n\t\treturn false\n\t}", to: "case <-ctx.Done():\n\t\treturn true\n\t}"},
+		from: "case <-ctx.Done():\n\t\treturn false\n\t}", to: "case <-ctx.Done():\n\t\treturn true\n\t}",
+		why: "the claim path refuses a caller that left before anything is written, with the same error"},
 	{name: "a record that keeps changing is followed for ever", rule: "a request ends after some turns",
 		from: "turn < maxTurns", to: "turn < 1000*maxTurns"},
 	{name: "what the reconciler knows is not worth the reserve", rule: "a verdict is recorded though the time is over",
@@ -181,6 +182,8 @@ var claimRules = []mutant{
 		from: "case c.Recover.kind == rerun && (r.At.IsZero() || r.rerunnable(c.Recover.within)):", to: "case false:"},
 	{name: "a commit in doubt is told to retry", rule: "a commit asks nobody: no retry helps",
 		from: "\tcase c.terms.tx:\n", to: "\tcase false:\n"},
+	{name: "who left while it waited is told of the owner", rule: "a caller's own end is told as one",
+		from: "if err := ctx.Err(); err != nil { // the caller's own end", to: "if err := ctx.Err(); false { // the caller's own end"},
 }
 
 // commitRules are of effects that are written with their receipt: commit.go.
